@@ -1,0 +1,20 @@
+# The libFuzzer targets fuzz/fuzz_*.c, on the rooms that read files (base and model) and nothing else of the library.
+
+if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "the fuzz targets need clang (found ${CMAKE_C_COMPILER_ID})")
+endif()
+set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+file(GLOB sources CONFIGURE_DEPENDS src/base/*.c src/model/*.c)
+add_library(fuzzed STATIC ${sources})
+target_link_libraries(fuzzed PUBLIC b1_room)
+target_compile_options(fuzzed PUBLIC ${sanitize} PRIVATE -fsanitize=fuzzer-no-link)
+
+file(GLOB targets CONFIGURE_DEPENDS fuzz/fuzz_*.c)
+foreach(source ${targets})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_compile_definitions(${name} PRIVATE B1I_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE ${sanitize} -fsanitize=fuzzer)
+  target_link_libraries(${name} PRIVATE fuzzed)
+endforeach()
