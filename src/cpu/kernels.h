@@ -13,8 +13,6 @@
 
 #include "plan/layout.h"
 
-/* Types of activations (the input of a linear op) and of KV. */
-typedef enum b1i_type { b1i_type_f32, b1i_type_bf16, b1i_type_f16, b1i_type_i8 } b1i_type;
 extern const char *const b1i_type_names[4];
 
 /* Activations as a linear op reads them. One row:

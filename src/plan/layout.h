@@ -14,6 +14,9 @@
 
 #include "model/model.h"
 
+/* Types of activations (the input of a linear op) and of KV. */
+typedef enum b1i_type { b1i_type_f32, b1i_type_bf16, b1i_type_f16, b1i_type_i8 } b1i_type;
+
 typedef enum b1i_layout_id { b1i_layout_plain, b1i_layout_row16, b1i_layout_count } b1i_layout_id;
 
 enum { B1I_PANEL = 16 };
