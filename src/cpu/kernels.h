@@ -18,9 +18,16 @@ extern const char *const b1i_type_names[4];
 /* Activations as a linear op reads them. One row:
  *   f32:  float  [cols_padded]                      cols_padded: cols rounded up to 32, the rest zero
  *   bf16: uint16 [cols_padded]                      rounded to nearest even
- *   i8:   int8 q[cols_padded], float scale[blocks], int32 sum[blocks]; blocks = cols_padded / 32:
- *         value = q · scale; scale = max|x| / 127 of its 32 values, q = x / scale rounded to nearest even, sum = Σ q.
- *         A block of zeros has scale 0 and q 0. */
+ *   i8:   b1i_act_block[cols_padded / 32]: value = q · scale
+ * i8, exactly, in f32: max = max|x| of the 32; where max < 2^-100: scale = 0 and every q = 0; otherwise
+ * scale = max / 127 and q = x · (127 / max) rounded to nearest even (the quotient is rounded first). */
+typedef struct b1i_act_block {
+    int8_t q[32];
+    float scale;
+    float scaled_sum; /* scale · sum */
+    int32_t sum;      /* Σ q */
+    int16_t half[2];  /* Σ q of the first 16, of the last 16 */
+} b1i_act_block;
 typedef struct b1i_act {
     b1i_type type;
     int rows; /* n */
@@ -34,20 +41,16 @@ static inline int64_t b1i_act_padded(int64_t cols) { return (cols + 31) / 32 * 3
 static inline size_t b1i_act_stride(b1i_type type, int64_t cols)
 {
     size_t c = (size_t)b1i_act_padded(cols);
-    size_t bytes = type == b1i_type_f32 ? 4 * c : type == b1i_type_i8 ? c + c / 32 * 8 : 2 * c;
+    size_t bytes = type == b1i_type_f32 ? 4 * c : type == b1i_type_i8 ? c / 32 * sizeof(b1i_act_block) : 2 * c;
     return (bytes + 63) / 64 * 64;
 }
-static inline const float *b1i_act_i8_scale(const b1i_act *a, int row)
+static inline const b1i_act_block *b1i_act_i8(const b1i_act *a, int row)
 {
-    return (const float *)(a->data + (size_t)row * a->stride + (size_t)b1i_act_padded(a->cols));
-}
-static inline const int32_t *b1i_act_i8_sum(const b1i_act *a, int row)
-{
-    return (const int32_t *)(b1i_act_i8_scale(a, row) + b1i_act_padded(a->cols) / 32);
+    return (const b1i_act_block *)(a->data + (size_t)row * a->stride);
 }
 
 /* KV cache of one layer and one KV head: blocks of 16 positions, so that a key block is a row16 panel.
- *   key block   [head_dim / 2][16 positions][2]  (bf16, f16)   [head_dim][16 positions] (f32)
+ *   key block   [head_dim / 2][16 positions][2]  (bf16)   [head_dim][16 positions] (f32, f16)
  *   value block [16 positions][head_dim]
  * Block b holds positions 16b … 16b + 15. */
 enum { B1I_KV_BLOCK = 16, B1I_KV_CHUNK = 256 /* positions that one attention partial covers */ };
