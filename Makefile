@@ -1,0 +1,33 @@
+# The front door. CMake does the work: `cmake --preset release && cmake --build --preset release`.
+MODEL  := models/SmolLM2-135M-Instruct.Q4_1.gguf
+PROMPT := The most important thing to know about the sea is
+TOKENS := 96
+
+.NOTPARALLEL:
+.PHONY: run test build bench peers model install clean
+
+# Installs, builds, fetches the default model; generates text on stdout, everything else goes to stderr.
+run: build $(MODEL)
+	@build/release/batchone run $(MODEL) -p "$(PROMPT)" -n $(TOKENS)
+
+test: build $(MODEL)
+	@ctest --preset release
+
+build:
+	@tools/build
+
+bench: build $(MODEL)
+	@build/release/batchone bench $(MODEL) --threads 2 --context 128,2048
+
+model: $(MODEL)
+$(MODEL):
+	@tools/fetch_model $@
+
+peers:
+	@tools/peers
+
+install: build
+	@cmake --install build/release
+
+clean:
+	@rm -rf build/release
