@@ -70,6 +70,10 @@ HF = {
     "llama3-tied": dict(config=base("llama", 64, 96, 4, 2, context=256, tie_word_embeddings=True, head_dim=32,
                                     rope_parameters={**LLAMA3, "rope_theta": 10000.0, "factor": 4.0}), tokens=112,
                         dtype="bf16", mutations=[{"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}]),
+    # says that it is tied, but has a head of its own: that head is used, as transformers does
+    "llama-own-head": dict(config=base("llama", 32, 48, 2, 1, context=256, tie_word_embeddings=True,
+                                       rope_theta=10000.0), tokens=80, dtype="bf16", own_head=True,
+                           mutations=[{"rope_theta": 1e6}]),
     # linear RoPE in the oldest spelling, two shards, biases on q, k, v and o
     "llama-linear": dict(config=base("llama", 64, 96, 4, 4, context=128, rope_theta=10000.0, attention_bias=True,
                                      rope_scaling={"type": "linear", "factor": 4.0}), tokens=112, dtype="bf16",
@@ -159,7 +163,7 @@ def configuration(config, folder):
 def make_weights(name, config, folder):
     model = AutoModelForCausalLM.from_config(configuration(config, folder), dtype=torch.float32)
     rng = generator(name)
-    tied = config["tie_word_embeddings"]
+    tied = config["tie_word_embeddings"] and not FIXTURES[name].get("own_head")
     return {k: random_tensor(rng, k, tuple(v.shape)) for k, v in sorted(model.state_dict().items())
             if not (tied and k == "lm_head.weight")}
 
@@ -238,7 +242,10 @@ def make_hf(name):
         with safe_open(file, "pt") as f:
             read.update({k: f.get_tensor(k).float().numpy() for k in f.keys()})
     tokens = generator(name + " tokens").integers(0, spec["config"]["vocab_size"], spec["tokens"]).tolist()
-    finish(name, folder, spec["config"], read, tokens)
+    config = spec["config"]
+    if spec.get("own_head"):
+        config = {**config, "tie_word_embeddings": False}
+    finish(name, folder, config, read, tokens)
 
 
 # ---- GGUF ----------------------------------------------------------------------------------------------------------
