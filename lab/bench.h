@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How one cell of the bench is measured: the protocol alone, on a subject that is given as two functions, so that a
+ * test can drive it with made-up times.
+ *
+ *   warm up; then slices: ceiling, steps, ceiling, steps, ceiling, …
+ *
+ * A slice is a run of steps (a few tens of milliseconds, at least one step) between two readings of the ceiling; its
+ * ceiling is their mean. Where they lie more than 5 % apart the memory's speed changed meanwhile, and the slice is
+ * measured again, up to 8 times; then the cell is noisy.
+ */
+#ifndef LAB_BENCH_H
+#define LAB_BENCH_H
+
+#include "base/base.h"
+
+typedef struct b1i_bench_subject {
+    void *user;
+    b1_status (*step)(void *user, uint64_t *ns, b1_error *err);    /* one step at the cell's context; its host time */
+    b1_status (*ceiling)(void *user, double *gbps, b1_error *err); /* a short reading */
+    uint64_t bytes;                                                /* W + K of a step */
+} b1i_bench_subject;
+
+typedef struct b1i_bench_plan {
+    int warmup;              /* at least so many steps, and at least 100 ms of them */
+    int steps;               /* at least so many samples */
+    bool (*cancelled)(void); /* asked before each step; may be NULL */
+} b1i_bench_plan;
+
+typedef enum b1i_verdict { b1i_verdict_ok, b1i_verdict_noisy, b1i_verdict_drifting, b1i_verdict_throttled } b1i_verdict;
+/* "ok", "noisy", "drifting", "throttled" */
+extern const char *const b1i_verdict_names[];
+
+typedef struct b1i_slice {
+    double ceiling_gbps;
+    size_t first, steps; /* its samples are step_ns[first .. first + steps) */
+} b1i_slice;
+
+typedef struct b1i_bench_result {
+    b1i_slice *slices; /* [slice_count] */
+    double *step_ns;   /* [step_count], in the order they were taken */
+    size_t slice_count, step_count, slice_room, step_room;
+    int warmup;                              /* steps that were run before the first sample */
+    double t_obs_ms, p10_ms, p90_ms, p99_ms; /* t_obs is the median of all steps */
+    double ceiling_gbps;                     /* median of the slices' ceilings */
+    double r_ceiling;                        /* median over slices of bytes / ceiling / median step */
+    b1i_verdict verdict;
+} b1i_bench_result;
+
+/* Measures into *out, which the caller frees also after a failure. B1_CANCELLED, or what the subject returned. */
+b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_plan *plan, b1i_bench_result *out,
+                            b1_error *err);
+void b1i_bench_result_free(b1i_bench_result *result);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The read ceiling: how fast this machine's memory gives bytes to its cores, by a plain read of a buffer that no cache
+ * holds (eight times the last level cache, at least 1 GiB, at most 4 GiB, less where memory is short), in huge pages
+ * where the system allows them.
+ *
+ * Invariants: every page of the buffer is written before the first reading, for untouched pages all share one page of
+ * zeros, which a cache holds; successive readings take successive windows of the buffer.
+ */
+#ifndef LAB_CEILING_H
+#define LAB_CEILING_H
+
+#include "base/base.h"
+
+typedef struct b1i_ceiling b1i_ceiling;
+
+/* `most_bytes` limits the buffer; 0: a half of the memory that is free now is the limit.
+ * B1_MEMORY where not even 64 MiB can be had. */
+b1_status b1i_ceiling_open(uint64_t most_bytes, b1i_ceiling **out, b1_error *err);
+void b1i_ceiling_close(b1i_ceiling *ceiling);
+uint64_t b1i_ceiling_bytes(const b1i_ceiling *ceiling);
+
+/* GB/s of the best of at least `passes` whole passes and `budget_ns`, by `threads` workers. `cancelled` (may be NULL)
+ * is asked between passes. */
+b1_status b1i_ceiling_read(b1i_ceiling *ceiling, int threads, int passes, uint64_t budget_ns, bool (*cancelled)(void),
+                           double *gbps, b1_error *err);
+/* A short look, 10 to 20 ms, with all cores: the best of a few successive windows. */
+b1_status b1i_ceiling_glance(b1i_ceiling *ceiling, double *gbps, b1_error *err);
+
+#endif
