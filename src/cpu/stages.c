@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the stages of the `separate` list (one or two an op, as an eager framework launches them), and the pieces that
+ * the fused stages share with them: a linear op's panels, attention of a part of the context, the merge.
+ */
+#include "cpu/stages.h"
+
+#include "base/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- pieces ---- */
+
+int b1i_op_first_row(const b1i_cpu_state *s, const b1i_op *op) { return op->out == b1i_v_logits ? s->logits_from : 0; }
+
+static b1i_act act_at(const b1i_cpu_state *s, const b1i_op *linear, uint8_t *data)
+{
+    const b1i_packed *w = &s->w->row16[linear->weight];
+    b1i_type type = b1i_kernels_act(s->kernels, w->format);
+    return (b1i_act){type, s->n - b1i_op_first_row(s, linear), w->cols, b1i_act_stride(type, w->cols), data};
+}
+
+b1i_act b1i_shared_act(const b1i_cpu_state *s, const b1i_op *linear) { return act_at(s, linear, s->act_data); }
+
+b1i_act b1i_private_act(const b1i_cpu_state *s, const b1i_op *linear, int worker)
+{
+    return act_at(s, linear, s->scratch + s->scratch_bytes * (size_t)worker);
+}
+
+float *b1i_private_row(const b1i_cpu_state *s, int worker)
+{
+    int64_t widest = 0;
+    const b1i_value inputs[] = {b1i_v_norm, b1i_v_att, b1i_v_act};
+    for (int i = 0; i < 3; i++)
+        if (b1i_value_cols(s->c, inputs[i]) > widest) widest = b1i_value_cols(s->c, inputs[i]);
+    return (float *)(s->scratch + s->scratch_bytes * (size_t)worker + b1i_act_stride(b1i_type_f32, widest));
+}
+
+void b1i_linear_panels(const b1i_cpu_state *s, const b1i_op *op, const b1i_act *x, bool add, b1i_value out,
+                       int64_t begin, int64_t end)
+{
+    if (begin >= end) return;
+    b1i_linear args = {.w = &s->w->row16[op->weight],
+                       .x = x,
+                       .bias = op->bias == b1i_slot_none ? NULL : s->w->vector[op->bias],
+                       .y = s->value[out],
+                       .y_stride = s->stride[out],
+                       .add = add};
+    s->kernels->linear(&args, begin, end);
+}
+
+static float *attend_scratch(const b1i_cpu_state *s, int worker, size_t *group_floats)
+{
+    size_t group = (size_t)(s->c->heads / s->c->kv_heads);
+    *group_floats = (B1I_ATTEND_ROWS * group * (size_t)s->c->head_dim + 15) / 16 * 16;
+    return (float *)(s->scratch + s->scratch_bytes * (size_t)worker);
+}
+
+float *b1i_attend_q(const b1i_cpu_state *s, int worker)
+{
+    size_t floats;
+    return attend_scratch(s, worker, &floats);
+}
+
+float *b1i_attend_k(const b1i_cpu_state *s, int worker)
+{
+    size_t floats, small = (size_t)(B1I_ATTEND_ROWS * (s->c->heads / s->c->kv_heads) + 15) / 16 * 16;
+    float *base = attend_scratch(s, worker, &floats);
+    return base + 3 * floats + 4 * small;
+}
+
+/* Adds a partial (max, sum, out) to a running one, both unnormalised. */
+static void add_partial(int count, int head_dim, const float *max, const float *sum, const float *out, float *to_max,
+                        float *to_sum, float *to_out)
+{
+    for (int i = 0; i < count; i++) {
+        if (sum[i] == 0) continue;
+        float most = fmaxf(max[i], to_max[i]);
+        float old = to_sum[i] == 0 ? 0 : expf(to_max[i] - most), new = expf(max[i] - most);
+        for (int d = 0; d < head_dim; d++)
+            to_out[i * head_dim + d] = to_out[i * head_dim + d] * old + out[i * head_dim + d] * new;
+        to_sum[i] = to_sum[i] * old + sum[i] * new;
+        to_max[i] = most;
+    }
+}
+
+void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
+                int begin, int end, int worker, float *max, float *sum, float *out)
+{
+    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads, count = rows * group;
+    size_t floats;
+    float *part_out = attend_scratch(s, worker, &floats) + floats, *part_max = part_out + 2 * floats;
+    float *part_sum = part_max + (B1I_ATTEND_ROWS * group + 15) / 16 * 16;
+    b1i_attention args = {.kv = b1i_kv_at(s->kv, layer, head),
+                          .q = q,
+                          .q_stride = q_stride,
+                          .n = rows,
+                          .group = group,
+                          .limit = s->limit + row,
+                          .first = s->first + row,
+                          .scale = 1 / sqrtf((float)hd)};
+    for (int at = begin; at < end; at += B1I_KV_CHUNK) {
+        bool only = at == begin;
+        args.begin = at;
+        args.end = at + B1I_KV_CHUNK < end ? at + B1I_KV_CHUNK : end;
+        args.max = only ? max : part_max;
+        args.sum = only ? sum : part_sum;
+        args.out = only ? out : part_out;
+        s->kernels->attention(&args);
+        if (!only) add_partial(count, hd, part_max, part_sum, part_out, max, sum, out);
+    }
+}
+
+void b1i_attend_rows(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
+                     int worker)
+{
+    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads;
+    size_t floats, small = (size_t)(B1I_ATTEND_ROWS * group + 15) / 16 * 16;
+    float *out = attend_scratch(s, worker, &floats) + 2 * floats, *max = out + floats + 2 * small, *sum = max + small;
+    int begin = s->first[row] / B1I_KV_CHUNK * B1I_KV_CHUNK;
+    b1i_attend(s, layer, head, row, rows, q, q_stride, begin, s->limit[row + rows - 1], worker, max, sum, out);
+    for (int i = 0; i < rows * group; i++) {
+        float *to = b1i_row(s, b1i_v_att, row + i / group) + (head * group + i % group) * hd, inverse = 1 / sum[i];
+        for (int d = 0; d < hd; d++) to[d] = out[i * hd + d] * inverse;
+    }
+}
+
+/* Parts lie as [range][row × heads + head]. */
+void b1i_merge_row(const b1i_cpu_state *s, int row, float *out)
+{
+    const int hd = s->c->head_dim, heads = s->c->heads;
+    const int64_t stride = (int64_t)s->n * heads;
+    for (int h = 0; h < heads; h++) {
+        int64_t i = (int64_t)row * heads + h;
+        s->kernels->attention_merge(s->part_max + i, s->part_sum + i, stride, s->part_out + i * hd, stride * hd,
+                                    s->ranges, hd, out + h * hd);
+    }
+}
+
+/* ---- stages of the separate list ---- */
+
+static void st_embed(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    int64_t begin, end;
+    b1i_share(s->n, 1, worker, workers, &begin, &end);
+    for (int64_t r = begin; r < end; r++)
+        b1i_packed_row(&s->w->row16[st->op->weight], s->tokens[r], b1i_row(s, st->op->out, (int)r));
+}
+
+static void st_rmsnorm(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    int64_t begin, end;
+    b1i_share(s->n, 1, worker, workers, &begin, &end);
+    for (int64_t r = begin; r < end; r++)
+        s->kernels->rmsnorm(b1i_row(s, st->op->in[0], (int)r), s->w->vector[st->op->weight], s->c->hidden,
+                            s->c->norm_eps, b1i_row(s, st->op->out, (int)r));
+}
+
+/* The linear op's input in the kernel's type, rows shared out. */
+static void st_convert(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    b1i_act x = b1i_shared_act(s, st->op);
+    int64_t begin, end;
+    b1i_share(x.rows, 1, worker, workers, &begin, &end);
+    for (int64_t r = begin; r < end; r++)
+        s->kernels->convert(b1i_row(s, st->op->in[0], (int)r + b1i_op_first_row(s, st->op)), &x, (int)r);
+}
+
+static void st_linear(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    b1i_act x;
+    if (s->n == 1) {
+        x = b1i_private_act(s, st->op, worker);
+        s->kernels->convert(b1i_row(s, st->op->in[0], 0), &x, 0);
+    } else {
+        x = b1i_shared_act(s, st->op);
+    }
+    int64_t begin, end;
+    b1i_share(s->w->row16[st->op->weight].panels, 1, worker, workers, &begin, &end);
+    b1i_linear_panels(s, st->op, &x, false, st->op->out, begin, end);
+}
+
+static void st_headnorm(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    const int hd = s->c->head_dim, heads = b1i_value_cols(s->c, st->op->out) / hd;
+    int64_t begin, end;
+    b1i_share((int64_t)s->n * heads, 1, worker, workers, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        float *x = b1i_row(s, st->op->out, (int)(i / heads)) + i % heads * hd;
+        s->kernels->rmsnorm(x, s->w->vector[st->op->weight], hd, s->c->norm_eps, x);
+    }
+}
+
+static void st_rope(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    const int hd = s->c->head_dim, heads = b1i_value_cols(s->c, st->op->out) / hd;
+    int64_t begin, end;
+    b1i_share((int64_t)s->n * heads, 1, worker, workers, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int r = (int)(i / heads);
+        s->kernels->rope(b1i_row(s, st->op->out, r) + i % heads * hd, hd, s->cos + r * s->rope_stride,
+                         s->sin + r * s->rope_stride);
+    }
+}
+
+static void st_kv_append(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    const int hd = s->c->head_dim, heads = s->c->kv_heads;
+    int64_t begin, end;
+    b1i_share(heads, 1, worker, workers, &begin, &end);
+    for (int64_t h = begin; h < end; h++) {
+        b1i_kv_head kv = b1i_kv_at(s->kv, st->op->layer, (int)h);
+        for (int r = 0; r < s->n; r++)
+            s->kernels->kv_put(&kv, s->position + r, b1i_row(s, st->op->in[0], r) + h * hd,
+                               b1i_row(s, st->op->in[1], r) + h * hd);
+    }
+}
+
+/* Decode: (KV head, part of the context) shared out; the parts are merged in a stage of their own. */
+static void st_attend_parts(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    const int hd = s->c->head_dim, heads = s->c->heads, group = heads / s->c->kv_heads;
+    int64_t begin, end;
+    b1i_share((int64_t)s->c->kv_heads * s->ranges, 1, worker, workers, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int head = (int)(i / s->ranges), range = (int)(i % s->ranges), from = range * s->range;
+        int to = from + s->range < s->position + s->n ? from + s->range : s->position + s->n;
+        for (int r = 0; r < s->n; r++) {
+            int64_t at = ((int64_t)range * s->n + r) * heads + head * group;
+            b1i_attend(s, st->op->layer, head, r, 1, b1i_row(s, b1i_v_q, r) + head * group * hd, s->stride[b1i_v_q],
+                       from, to, worker, s->part_max + at, s->part_sum + at, s->part_out + at * hd);
+        }
+    }
+}
+
+static void st_merge(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    int64_t begin, end;
+    b1i_share(s->n, 1, worker, workers, &begin, &end);
+    for (int64_t r = begin; r < end; r++) b1i_merge_row(s, (int)r, b1i_row(s, st->op->out, (int)r));
+}
+
+/* Longer passes: (KV head, a few rows) shared out, each over all that it sees. */
+void b1i_st_attend_rows(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    const int tiles = (s->n + B1I_ATTEND_ROWS - 1) / B1I_ATTEND_ROWS, group = s->c->heads / s->c->kv_heads;
+    int64_t count = (int64_t)tiles * s->c->kv_heads;
+    for (int64_t i = worker; i < count; i += workers) { /* interleaved: later rows see more */
+        int head = (int)(i % s->c->kv_heads), row = (int)(i / s->c->kv_heads) * B1I_ATTEND_ROWS;
+        int rows = s->n - row < B1I_ATTEND_ROWS ? s->n - row : B1I_ATTEND_ROWS;
+        b1i_attend_rows(s, st->op->layer, head, row, rows, b1i_row(s, b1i_v_q, row) + head * group * s->c->head_dim,
+                        s->stride[b1i_v_q], worker);
+    }
+}
+
+/* This worker's columns of every row. */
+static void st_add(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    int64_t begin, end;
+    b1i_share(b1i_value_cols(s->c, st->op->out), 16, worker, workers, &begin, &end);
+    for (int r = 0; r < s->n && begin < end; r++)
+        s->kernels->add(b1i_row(s, st->op->in[0], r) + begin, b1i_row(s, st->op->in[1], r) + begin, end - begin);
+}
+
+static void st_silu_mul(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    int64_t begin, end;
+    b1i_share(s->c->ffn, 16, worker, workers, &begin, &end);
+    for (int r = 0; r < s->n && begin < end; r++)
+        s->kernels->silu_mul(b1i_row(s, st->op->in[0], r) + begin, b1i_row(s, st->op->in[1], r) + begin, end - begin,
+                             b1i_row(s, st->op->out, r) + begin);
+}
+
+/* ---- the list ---- */
+
+/* Stages of an op: for one row, for few, for many; NULL ends. */
+static const b1i_stage_fn op_stages[b1i_op_count][b1i_rows_count][3] = {
+    [b1i_op_embed] = {{st_embed}, {st_embed}, {st_embed}},
+    [b1i_op_rmsnorm] = {{st_rmsnorm}, {st_rmsnorm}, {st_rmsnorm}},
+    [b1i_op_linear] = {{st_linear}, {st_convert, st_linear}, {st_convert, st_linear}},
+    [b1i_op_headnorm] = {{st_headnorm}, {st_headnorm}, {st_headnorm}},
+    [b1i_op_rope] = {{st_rope}, {st_rope}, {st_rope}},
+    [b1i_op_kv_append] = {{st_kv_append}, {st_kv_append}, {st_kv_append}},
+    [b1i_op_attention] = {{st_attend_parts, st_merge}, {st_attend_parts, st_merge}, {b1i_st_attend_rows}},
+    [b1i_op_add] = {{st_add}, {st_add}, {st_add}},
+    [b1i_op_silu_mul] = {{st_silu_mul}, {st_silu_mul}, {st_silu_mul}},
+};
+
+void b1i_stages_add_op(b1i_stage_list *list, const b1i_op *op, b1i_rows rows, int item)
+{
+    for (const b1i_stage_fn *fn = op_stages[op->id][rows]; *fn; fn++)
+        list->stages[list->count++] = (b1i_stage){*fn, op, item, op->id == b1i_op_linear && !fn[1], 0};
+}
+
+b1_status b1i_stages_separate(const b1i_plan *plan, b1i_rows rows, b1i_stage_list *out, b1_error *err)
+{
+    *out = (b1i_stage_list){b1i_calloc((size_t)plan->op_count * 2, sizeof *out->stages), 0};
+    if (!out->stages) return b1i_fail_memory(err, (size_t)plan->op_count * 2 * sizeof *out->stages);
+    for (int i = 0; i < plan->op_count; i++) b1i_stages_add_op(out, &plan->ops[i], rows, i);
+    return B1_OK;
+}
+
+void b1i_stages_free(b1i_stage_list *list)
+{
+    b1i_free(list->stages);
+    *list = (b1i_stage_list){0};
+}

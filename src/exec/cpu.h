@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the CPU's executors share: an instance's memory and the small functions that are the same for all.
+ */
+#ifndef B1I_EXEC_CPU_H
+#define B1I_EXEC_CPU_H
+
+#include "cpu/stages.h"
+#include "exec/exec.h"
+
+struct b1i_executor {
+    const b1i_executor_class *class;
+    b1i_cpu_state state;
+    b1i_stage_list lists[b1i_rows_count]; /* the reference has none */
+    int items;
+    uint64_t *times; /* [items] or NULL */
+    atomic_bool cancelled;
+    /* persistent: one counter a stage, each on a cache line of its own; never reset */
+    struct b1i_counter *counters;
+    uint64_t epoch;
+};
+
+typedef struct b1i_counter {
+    _Alignas(64) atomic_uint_fast64_t done;
+} b1i_counter;
+
+b1_status b1i_cpu_supports(const b1i_model *model, b1_error *err);
+b1_status b1i_cpu_create(const b1i_executor_class *class, const b1i_exec_env *env, b1i_executor **out, b1_error *err);
+void b1i_cpu_bind(b1i_executor *e, b1i_kv *kv);
+b1_status b1i_cpu_wait(b1i_executor *e, b1_error *err);
+void b1i_cpu_cancel(b1i_executor *e, bool on);
+const float *b1i_cpu_logits(const b1i_executor *e, int row);
+const uint64_t *b1i_cpu_times(const b1i_executor *e);
+void b1i_cpu_destroy(b1i_executor *e);
+/* Runs a list stage by stage, a fork and a join each. */
+b1_status b1i_cpu_fork_join(b1i_executor *e, const b1i_step *step, b1_error *err);
+
+#endif

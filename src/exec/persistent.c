@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The executor `persistent`: one dispatch a step; the workers stay inside it and walk the stages, one counter for each
+ * stage's dependency on the one before. While a worker waits it brings the first of its next weights into its own
+ * second-level cache, for weights depend on nothing: memory stays busy across the boundary.
+ *
+ * Counters only grow: stage i of step t is done when its counter has reached t · workers, so nothing is ever reset.
+ * Passes of more rows than a decode step go stage by stage through the pool, where a cancel is seen between stages.
+ */
+#include "base/threads.h"
+#include "exec/cpu.h"
+
+#include <sched.h>
+#include <string.h>
+
+/* What one worker fetches ahead at most, and between two looks at the counter. */
+enum { AHEAD_BYTES = 256 << 10, AHEAD_PIECE = 2048 };
+
+typedef struct work {
+    b1i_executor *e;
+    const b1i_stage_list *list;
+    int stop_after;
+} work;
+
+/* Returns when the counter has reached `target`. Acquire: what the other workers wrote in that stage is seen. */
+static void wait_for(b1i_counter *counter, uint64_t target, const b1i_kernels *kernels, const uint8_t *ahead,
+                     size_t bytes)
+{
+    size_t at = 0;
+    if (bytes > AHEAD_BYTES) bytes = AHEAD_BYTES;
+    for (unsigned spins = 0; atomic_load_explicit(&counter->done, memory_order_acquire) < target; spins++) {
+        if (at < bytes) {
+            size_t piece = bytes - at < AHEAD_PIECE ? bytes - at : AHEAD_PIECE;
+            kernels->prefetch(ahead + at, piece);
+            at += piece;
+        } else {
+            b1i_cpu_relax();
+            if (spins % 4096 == 4095) sched_yield(); /* more workers than cores */
+        }
+    }
+}
+
+static void run_share(void *arg, int worker, int workers)
+{
+    const work *w = arg;
+    b1i_executor *e = w->e;
+    const b1i_cpu_state *s = &e->state;
+    const uint64_t target = e->epoch * (uint64_t)workers;
+    uint64_t start = e->times && worker == 0 ? b1i_now_ns() : 0;
+    for (int i = 0; i < w->list->count; i++) {
+        const b1i_stage *stage = &w->list->stages[i];
+        if (w->stop_after >= 0 && stage->item > w->stop_after) break;
+        if (i > 0) {
+            size_t bytes = 0;
+            const uint8_t *ahead = b1i_stage_weights(s, stage, worker, workers, &bytes);
+            wait_for(&e->counters[i - 1], target, s->kernels, ahead, bytes);
+        }
+        stage->run(s, stage, worker, workers);
+        /* release: this worker's part of the stage is seen by whoever sees the count */
+        atomic_fetch_add_explicit(&e->counters[i].done, 1, memory_order_release);
+        if (e->times && worker == 0) {
+            uint64_t now = b1i_now_ns();
+            e->times[stage->item] += now - start;
+            start = now;
+        }
+    }
+}
+
+static b1_status submit(b1i_executor *e, const b1i_step *step, b1_error *err)
+{
+    if (step->n > B1I_DECODE_ROWS) return b1i_cpu_fork_join(e, step, err);
+    if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
+    b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
+    if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
+    b1i_stage_list *list = &e->lists[b1i_rows_of(step->n)];
+    /* the lists share the counters, and a stopped step leaves some behind: each step starts them level */
+    for (int i = 0; i < list->count; i++)
+        atomic_store_explicit(&e->counters[i].done, e->epoch * (uint64_t)e->state.workers, memory_order_relaxed);
+    e->epoch++;
+    work w = {e, list, step->stop_after};
+    b1i_pool_run(e->state.workers, run_share, &w);
+    return B1_OK;
+}
+
+static b1_status create(const b1i_executor_class *class, const b1i_exec_env *env, b1i_executor **out, b1_error *err)
+{
+    b1_status st = b1i_cpu_create(class, env, out, err);
+    if (st != B1_OK) return st;
+    size_t bytes = sizeof(b1i_counter) * (size_t)env->resident->plan->op_count * 2;
+    (*out)->counters = b1i_pages_alloc(bytes);
+    if ((*out)->counters) return B1_OK;
+    b1i_cpu_destroy(*out);
+    *out = NULL;
+    return b1i_fail_memory(err, bytes);
+}
+
+const b1i_executor_class b1i_executor_persistent = {
+    .name = "persistent",
+    .device = "cpu",
+    .kv = b1i_type_bf16,
+    .layout = b1i_layout_row16,
+    .by_group = true,
+    .supports = b1i_cpu_supports,
+    .create = create,
+    .bind = b1i_cpu_bind,
+    .submit = submit,
+    .wait = b1i_cpu_wait,
+    .cancel = b1i_cpu_cancel,
+    .logits = b1i_cpu_logits,
+    .times = b1i_cpu_times,
+    .destroy = b1i_cpu_destroy,
+};
