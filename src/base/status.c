@@ -59,7 +59,7 @@ static size_t utf8_length(const unsigned char *s, size_t left)
     return 0;
 }
 
-b1_status b1i_fail(b1_error *err, b1_status status, const char *format, ...)
+b1_status(b1i_fail)(b1_error *err, b1_status status, const char *format, ...)
 {
     if (!err) return status;
     char text[2 * sizeof err->message]; /* apart from err->message, which may be an argument */
