@@ -142,11 +142,13 @@ B1_API void b1_inspection_free(b1_inspection *inspection);
 /* ---- session --------------------------------------------------------------------------------------------------- */
 
 typedef struct b1_session_options {
-    const char *executor; /* NULL: the engine's */
-    int context;          /* most positions it can hold; 0 is the engine's */
-    const char *kv;       /* "bf16", "f16", "f32"; NULL is the executor's default (reference f32, others bf16) */
-    bool all_logits;      /* keep the logits of every row of the last feed, not of its last row only (tests) */
-    bool op_times;        /* record the time of every op; slower */
+    const char *executor;    /* NULL: the engine's */
+    int context;             /* most positions it can hold; 0 is the engine's */
+    const char *kv;          /* "bf16", "f16", "f32"; NULL is the executor's default (reference f32, others bf16) */
+    const char *activations; /* the reference only: inputs of linear ops in "f32" (NULL), or rounded as this machine's
+                              * "kernels" round them */
+    bool all_logits;         /* keep the logits of every row of the last feed, not of its last row only (tests) */
+    bool op_times;           /* record the time of every op; slower */
 } b1_session_options;
 
 /* B1_MEMORY, B1_UNSUPPORTED (with the executor's sentence), B1_ARGUMENT. */

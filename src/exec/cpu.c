@@ -82,7 +82,7 @@ void b1i_cpu_destroy(b1i_executor *e)
     if (!e) return;
     for (int i = 0; i < b1i_rows_count; i++) b1i_stages_free(&e->lists[i]);
     b1i_cpu_state_free(&e->state);
-    if (e->counters) b1i_pages_free(e->counters, sizeof *e->counters * (size_t)e->state.w->plan->op_count * 2);
+    if (e->counter_pages) b1i_pages_free(e->counter_pages, e->counter_bytes);
     b1i_free(e->times);
     b1i_free(e);
 }

@@ -15,9 +15,11 @@ struct b1i_executor {
     int items;
     uint64_t *times; /* [items] or NULL */
     atomic_bool cancelled;
-    /* persistent: one counter a stage, each on a cache line of its own; never reset */
-    struct b1i_counter *counters;
-    uint64_t epoch;
+    /* persistent: for one row and for few, a counter a stage, each on a cache line of its own, and the steps so far */
+    struct b1i_counter *counters[2];
+    uint64_t epoch[2];
+    void *counter_pages;
+    size_t counter_bytes;
 };
 
 typedef struct b1i_counter {

@@ -4,7 +4,8 @@
  * stage's dependency on the one before. While a worker waits it brings the first of its next weights into its own
  * second-level cache, for weights depend on nothing: memory stays busy across the boundary.
  *
- * Counters only grow: stage i of step t is done when its counter has reached t · workers, so nothing is ever reset.
+ * Counters only grow: stage i of step t is done when its counter has reached t · workers, so nothing is
+ * reset between steps (a step that was stopped early, in a test, levels them).
  * Passes of more rows than a decode step go stage by stage through the pool, where a cancel is seen between stages.
  */
 #include "base/threads.h"
@@ -19,6 +20,8 @@ enum { AHEAD_BYTES = 256 << 10, AHEAD_PIECE = 2048 };
 typedef struct work {
     b1i_executor *e;
     const b1i_stage_list *list;
+    b1i_counter *counters; /* of the list's stages */
+    uint64_t target;       /* what a finished stage's counter has reached */
     int stop_after;
 } work;
 
@@ -45,7 +48,6 @@ static void run_share(void *arg, int worker, int workers)
     const work *w = arg;
     b1i_executor *e = w->e;
     const b1i_cpu_state *s = &e->state;
-    const uint64_t target = e->epoch * (uint64_t)workers;
     uint64_t start = e->times && worker == 0 ? b1i_now_ns() : 0;
     for (int i = 0; i < w->list->count; i++) {
         const b1i_stage *stage = &w->list->stages[i];
@@ -53,11 +55,11 @@ static void run_share(void *arg, int worker, int workers)
         if (i > 0) {
             size_t bytes = 0;
             const uint8_t *ahead = b1i_stage_weights(s, stage, worker, workers, &bytes);
-            wait_for(&e->counters[i - 1], target, s->kernels, ahead, bytes);
+            wait_for(&w->counters[i - 1], w->target, s->kernels, ahead, bytes);
         }
         stage->run(s, stage, worker, workers);
         /* release: this worker's part of the stage is seen by whoever sees the count */
-        atomic_fetch_add_explicit(&e->counters[i].done, 1, memory_order_release);
+        atomic_fetch_add_explicit(&w->counters[i].done, 1, memory_order_release);
         if (e->times && worker == 0) {
             uint64_t now = b1i_now_ns();
             e->times[stage->item] += now - start;
@@ -72,13 +74,12 @@ static b1_status submit(b1i_executor *e, const b1i_step *step, b1_error *err)
     if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
     b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
     if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
-    b1i_stage_list *list = &e->lists[b1i_rows_of(step->n)];
-    /* the lists share the counters, and a stopped step leaves some behind: each step starts them level */
-    for (int i = 0; i < list->count; i++)
-        atomic_store_explicit(&e->counters[i].done, e->epoch * (uint64_t)e->state.workers, memory_order_relaxed);
-    e->epoch++;
-    work w = {e, list, step->stop_after};
+    const b1i_rows rows = b1i_rows_of(step->n);
+    const uint64_t workers = (uint64_t)e->state.workers;
+    work w = {e, &e->lists[rows], e->counters[rows], ++e->epoch[rows] * workers, step->stop_after};
     b1i_pool_run(e->state.workers, run_share, &w);
+    for (int i = 0; step->stop_after >= 0 && i < w.list->count; i++)
+        atomic_store_explicit(&w.counters[i].done, w.target, memory_order_relaxed);
     return B1_OK;
 }
 
@@ -86,12 +87,19 @@ static b1_status create(const b1i_executor_class *class, const b1i_exec_env *env
 {
     b1_status st = b1i_cpu_create(class, env, out, err);
     if (st != B1_OK) return st;
-    size_t bytes = sizeof(b1i_counter) * (size_t)env->resident->plan->op_count * 2;
-    (*out)->counters = b1i_pages_alloc(bytes);
-    if ((*out)->counters) return B1_OK;
-    b1i_cpu_destroy(*out);
+    b1i_executor *e = *out;
+    size_t one = (size_t)e->lists[b1i_rows_one].count, few = (size_t)e->lists[b1i_rows_few].count;
+    e->counter_bytes = (one + few) * sizeof(b1i_counter);
+    e->counter_pages = b1i_pages_alloc(e->counter_bytes);
+    if (e->counter_pages) {
+        e->counters[b1i_rows_one] = e->counter_pages;
+        e->counters[b1i_rows_few] = e->counters[b1i_rows_one] + one;
+        return B1_OK;
+    }
+    st = b1i_fail_memory(err, e->counter_bytes);
+    b1i_cpu_destroy(e);
     *out = NULL;
-    return b1i_fail_memory(err, bytes);
+    return st;
 }
 
 const b1i_executor_class b1i_executor_persistent = {

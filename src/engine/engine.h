@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's inside: resident weights that are packed once and shared by its sessions.
+ */
+#ifndef B1I_ENGINE_H
+#define B1I_ENGINE_H
+
+#include "exec/exec.h"
+
+#include <pthread.h>
+
+struct b1_engine {
+    b1i_model *model;
+    b1i_plan plan;
+    b1i_resident resident;
+    pthread_mutex_t packing;            /* the first session of an executor packs; others wait */
+    const b1i_executor_class *executor; /* of sessions that name none */
+    int threads, context;
+    int32_t *end_tokens;
+    int end_count;
+    double load_ms;
+    char weights[16]; /* "q4_1", "q4_1+" */
+    uint64_t parameters;
+};
+
+/* Norms and biases as f32. */
+b1_status b1i_resident_create(const b1i_model *model, const b1i_plan *plan, b1i_resident *out, b1_error *err);
+/* Packs every matrix into row16, in parallel, unless that is done; the file's pages are released on the way. */
+b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progress, void *user, b1_error *err);
+void b1i_resident_free(b1i_resident *r);
+/* Bytes of the arena that packing takes. */
+uint64_t b1i_resident_row16_bytes(const b1i_model *model);
+/* Bytes of the packed matrices, norms and biases that a step reads (an untied embedding's one row). */
+uint64_t b1i_resident_stored_bytes(const b1i_model *model);
+/* Format with most bytes among the matrices, "+" after it where others occur; and the number of parameters. */
+void b1i_model_weights_name(const b1i_model *model, char out[16], uint64_t *parameters);
+/* Bytes of an engine with one session of `context` positions: packed weights, KV, the step's buffers. */
+uint64_t b1i_memory_needed(const b1i_model *model, int context, b1i_type kv);
+
+/* For tests: the session's executor, and a step that stops after an item. */
+b1i_executor *b1i_session_executor(b1_session *session);
+
+#endif
