@@ -11,6 +11,19 @@ install(DIRECTORY include/batchone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES
 configure_file(packaging/batchone.pc.in batchone.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/batchone.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES docs/man/batchone.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES completions/batchone.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        RENAME batchone)
-install(FILES completions/_batchone DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+
+# The command's option tables are the one source of the completions.
+if(TARGET batchone AND NOT B1_SANITIZE)
+  foreach(pair "bash;batchone;${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+          "zsh;_batchone;${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+    list(GET pair 0 shell)
+    list(GET pair 1 file)
+    list(GET pair 2 folder)
+    add_custom_command(OUTPUT completions/${file}
+                       COMMAND ${CMAKE_COMMAND} -E make_directory completions
+                       COMMAND batchone completion ${shell} > completions/${file} DEPENDS batchone VERBATIM)
+    list(APPEND completions ${CMAKE_BINARY_DIR}/completions/${file})
+    install(FILES ${CMAKE_BINARY_DIR}/completions/${file} DESTINATION ${folder})
+  endforeach()
+  add_custom_target(completions ALL DEPENDS ${completions})
+endif()
