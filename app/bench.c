@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * batchone bench: cells of weights × executor × context, each measured by the lab's protocol, as a table or a
+ * document. A cell that cannot run is kept with its status and the sentence that says why.
+ */
+#include "app/app.h"
+#include "app/output.h"
+#include "base/threads.h"
+#include "lab/cell.h"
+#include "lab/machine.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct bench_options {
+    bool synthetic;
+    b1i_integers contexts;
+    b1i_texts executors, weights;
+    int64_t threads, warmup, steps, prefill;
+    const char *json;
+} bench_options;
+
+static const char *executor_or_all(int index)
+{
+    const char *name = b1_executor_name(index);
+    return name ? name : index == 0 || b1_executor_name(index - 1) ? "all" : NULL;
+}
+
+#define AT(field) offsetof(bench_options, field)
+static const b1i_option options[] = {
+    {"synthetic", 0, b1i_option_flag, AT(synthetic), NULL, "a built-in shape with random weights", 0, 0, NULL},
+    {"context", 'c', b1i_option_integers, AT(contexts), "N,…", "positions a step reads (128,2048)", 1, 1e7, NULL},
+    {"executor", 0, b1i_option_words, AT(executors), "NAME,…", "or all (fused,persistent)", 0, 0, executor_or_all},
+    {"weights", 0, b1i_option_words, AT(weights), "F,…", "formats of a shape's matrices (bf16)", 0, 0, NULL},
+    {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
+    {"warmup", 0, b1i_option_integer, AT(warmup), "N", "least steps before the clock starts (5)", 0, 1e6, NULL},
+    {"steps", 0, b1i_option_integer, AT(steps), "N", "least samples of a cell (30)", 1, 1e6, NULL},
+    {"prefill", 0, b1i_option_integer, AT(prefill), "N", "measure a prompt of N tokens too", 1, 1e7, NULL},
+    {"json", 0, b1i_option_text, AT(json), "FILE|-", "write one JSON document there", 0, 0, NULL},
+    {0},
+};
+
+typedef struct bench {
+    const bench_options *options;
+    const char *model;
+    bool synthetic;
+    json_t *cells;
+    b1i_progress progress;
+    int done, total;
+    /* Of the engine that is open. */
+    b1_engine *engine;
+    b1i_ceiling *ceiling;
+    b1_model_info info; /* its names are copied below: a cell may outlive its engine */
+    char name[160], weights[64];
+    int threads;
+} bench;
+
+/* One cell, as the document has it. Figures are NaN or 0 where the status is not ok. */
+typedef struct cell {
+    const char *executor, *status;
+    const char *message; /* NULL where the status is ok */
+    int context;
+    uint64_t weight_bytes, kv_bytes;
+    double prefill; /* tokens a second; 0: not measured */
+    b1i_bench_result result;
+} cell;
+
+/* ---- output ---- */
+
+static json_t *slice_list(const b1i_bench_result *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < r->slice_count; i++) {
+        const b1i_slice *s = &r->slices[i];
+        json_t *steps = json_array();
+        for (size_t k = 0; k < s->steps; k++)
+            json_array_append_new(steps, json_integer((json_int_t)r->step_ns[s->first + k]));
+        json_array_append_new(list, json_pack("{s:f,s:o}", "ceiling_gbps", s->ceiling_gbps, "step_ns", steps));
+    }
+    return list;
+}
+
+static json_t *bytes_or_null(bool ok, uint64_t bytes) { return ok ? json_integer((json_int_t)bytes) : json_null(); }
+static json_t *number_or_null(bool ok, double x) { return ok ? b1i_json_number(x) : json_null(); }
+
+/* The figures are all there, null where the cell has none. A CPU's peak is unknown, and so are t_floor and r_floor. */
+static json_t *cell_json(const bench *b, const cell *c)
+{
+    const b1i_bench_result *r = &c->result;
+    bool ok = !c->message;
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", b->name, "device", "cpu", "executor", c->executor,
+                          "weights", b->weights, "context", c->context, "threads", b->threads);
+    json_t *figures = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:n,s:o,s:n,s:n,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
+        "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms", number_or_null(ok, r->p90_ms), "p99_ms",
+        number_or_null(ok, r->p99_ms), "slices", ok ? slice_list(r) : json_array(), "weight_bytes",
+        bytes_or_null(ok, c->weight_bytes), "stored_bytes", bytes_or_null(ok, b->info.stored_bytes), "kv_bytes",
+        bytes_or_null(ok, c->kv_bytes), "peak_gbps", "ceiling_gbps", number_or_null(ok, r->ceiling_gbps), "t_floor_ms",
+        "r_floor", "r_ceiling", number_or_null(ok, r->r_ceiling), "prefill_tokens_per_s",
+        number_or_null(ok && c->prefill > 0, c->prefill), "warmup", ok ? json_integer(r->warmup) : json_null());
+    json_object_update(j, figures);
+    json_decref(figures);
+    json_object_set_new(j, "status", json_string(c->status));
+    json_object_set_new(j, "verdict", ok ? json_string(b1i_verdict_names[r->verdict]) : json_null());
+    json_object_set_new(j, "message", c->message ? json_string(c->message) : json_null());
+    return j;
+}
+
+static void print_row(const bench *b, const cell *c)
+{
+    const b1i_bench_result *r = &c->result;
+    if (b->done == 0)
+        printf("%-20s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
+               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
+    printf("%-20s %-8s %-12s %7d ", b->name, b->weights, c->executor, c->context);
+    if (c->message) {
+        printf("%s: %s\n", c->status, c->message);
+    } else {
+        char prefill[32] = "-";
+        if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
+        printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
+               r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
+    }
+    fflush(stdout);
+}
+
+/* Puts the cell into the document or the table. */
+static b1_status emit(bench *b, const cell *c, b1_error *err)
+{
+    b1i_progress_end(&b->progress);
+    if (!b->options->json)
+        print_row(b, c);
+    else if (json_array_append_new(b->cells, cell_json(b, c)) != 0)
+        return b1i_fail(err, B1_MEMORY, "not enough memory for the JSON document");
+    b->done++;
+    return B1_OK;
+}
+
+static const char *status_word(b1_status st)
+{
+    switch (st) {
+    case B1_MEMORY:
+        return "out_of_memory";
+    case B1_UNSUPPORTED:
+    case B1_ARGUMENT:
+    case B1_CONTEXT:
+        return "unsupported";
+    default:
+        return "failed";
+    }
+}
+
+/* ---- measuring ---- */
+
+static void tell(bench *b, const char *executor, int context)
+{
+    char what[96];
+    snprintf(what, sizeof what, "%s %s %d", b->weights, executor, context);
+    b->progress.drawn_ns = 0;
+    b1i_progress_bar(&b->progress, what, (uint64_t)b->done, (uint64_t)b->total);
+}
+
+static b1_status with_session(bench *b, const char *executor, int context, b1_session **out, b1_error *err)
+{
+    b1_session_options o = {.executor = executor, .context = context};
+    b1_status st = b1_session_create(b->engine, &o, out, err);
+    b1_engine_info(b->engine, &b->info); /* a session may have packed weights its own way */
+    b1i_cancel_watch(*out);
+    return st;
+}
+
+static void end_session(b1_session *session)
+{
+    b1i_cancel_watch(NULL);
+    b1_session_close(session);
+}
+
+static b1_status measure_prefill(bench *b, const char *executor, double *tokens_per_s, b1_error *err)
+{
+    b1_session *session = NULL;
+    int count = (int)b->options->prefill;
+    tell(b, executor, count);
+    b1_status st = with_session(b, executor, count, &session, err);
+    if (st == B1_OK) st = b1i_cell_prefill(session, b->info.vocab, count, b1i_cancel_asked, tokens_per_s, err);
+    end_session(session);
+    return st;
+}
+
+static b1_status measure_cell(bench *b, cell *c, b1_error *err)
+{
+    b1_session *session = NULL;
+    b1i_bench_plan plan = {(int)b->options->warmup, (int)b->options->steps, b1i_cancel_asked};
+    tell(b, c->executor, c->context);
+    b1_status st = with_session(b, c->executor, c->context, &session, err);
+    if (st == B1_OK) {
+        c->kv_bytes = b1_session_kv_bytes(session, c->context);
+        c->weight_bytes = b1_session_traffic_bytes(session, c->context) - c->kv_bytes;
+        st = b1i_cell_measure(session, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
+    }
+    end_session(session);
+    return st;
+}
+
+/* All contexts of one executor. Only a cancel and a full memory of our own end the bench. */
+static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
+{
+    double prefill = 0;
+    b1_error why = {0};
+    b1_status st = b->options->prefill ? measure_prefill(b, executor, &prefill, &why) : B1_OK;
+    for (size_t i = 0; st != B1_CANCELLED && i < b->options->contexts.count; i++) {
+        cell c = {.executor = executor, .context = (int)b->options->contexts.items[i], .prefill = prefill};
+        st = measure_cell(b, &c, &why);
+        c.status = st == B1_OK ? "ok" : status_word(st);
+        c.message = st == B1_OK ? NULL : why.message;
+        b1_status written = st == B1_CANCELLED ? B1_OK : emit(b, &c, err);
+        b1i_bench_result_free(&c.result);
+        if (written != B1_OK) return written;
+    }
+    if (st != B1_CANCELLED) return B1_OK;
+    if (err) *err = why;
+    return st;
+}
+
+/* Marks all cells of an engine that could not be opened. */
+static b1_status emit_all_failed(bench *b, const b1_error *why, b1_error *err)
+{
+    for (size_t e = 0; e < b->options->executors.count; e++)
+        for (size_t i = 0; i < b->options->contexts.count; i++) {
+            cell c = {.executor = b->options->executors.items[e],
+                      .status = status_word(why->status),
+                      .message = why->message,
+                      .context = (int)b->options->contexts.items[i]};
+            b1_status st = emit(b, &c, err);
+            if (st != B1_OK) return st;
+        }
+    return B1_OK;
+}
+
+/* Opens the engine for the first executor that supports the model, and the buffer that the ceiling is read from. */
+static b1_status open_engine(bench *b, const char *weights, b1_error *err)
+{
+    b1_status st = B1_UNSUPPORTED;
+    int64_t least = INT32_MAX;
+    for (size_t i = 0; i < b->options->contexts.count; i++)
+        if (b->options->contexts.items[i] < least) least = b->options->contexts.items[i];
+    for (size_t e = 0; st == B1_UNSUPPORTED && e < b->options->executors.count; e++) {
+        b1_engine_options o = {.executor = b->options->executors.items[e],
+                               .weights = weights,
+                               .threads = (int)b->options->threads,
+                               .context = (int)least,
+                               .progress = b1i_progress_bar,
+                               .progress_user = &b->progress};
+        st = b->synthetic ? b1_engine_open_synthetic(b->model, &o, &b->engine, err)
+                          : b1_engine_open(b->model, &o, &b->engine, err);
+    }
+    b1i_progress_end(&b->progress);
+    if (st != B1_OK) return st;
+    b1_engine_info(b->engine, &b->info);
+    snprintf(b->name, sizeof b->name, "%s", b->info.name);
+    snprintf(b->weights, sizeof b->weights, "%s", b->info.weights);
+    b->threads = b1_engine_threads(b->engine);
+    return b1i_ceiling_open(b1i_memory_available() / 4, &b->ceiling, err);
+}
+
+/* What the cells of a model that cannot be opened are called. */
+static void name_by_inspection(bench *b, const char *weights)
+{
+    b1_inspection *inspection = NULL;
+    b1_model_info info = {.name = b->model, .weights = weights ? weights : "unknown"};
+    if ((b->synthetic ? b1_inspect_synthetic(b->model, weights, &inspection, NULL)
+                      : b1_inspect(b->model, &inspection, NULL)) == B1_OK)
+        b1_inspection_info(inspection, &info);
+    snprintf(b->name, sizeof b->name, "%s", info.name);
+    snprintf(b->weights, sizeof b->weights, "%s", info.weights);
+    b->threads = b->options->threads ? (int)b->options->threads : b1i_cpu_count();
+    b1_inspection_free(inspection);
+}
+
+/* All cells of one weight format (NULL: the model's own). */
+static b1_status measure_weights(bench *b, const char *weights, b1_error *err)
+{
+    b1_error why = {0};
+    b1_status st = open_engine(b, weights, &why);
+    if (st == B1_OK) {
+        for (size_t e = 0; st == B1_OK && e < b->options->executors.count; e++)
+            st = measure_executor(b, b->options->executors.items[e], err);
+    } else if (st == B1_MEMORY || st == B1_UNSUPPORTED || st == B1_DEVICE || st == B1_SYSTEM) {
+        name_by_inspection(b, weights);
+        st = emit_all_failed(b, &why, err);
+    } else {
+        *err = why;
+    }
+    b1i_ceiling_close(b->ceiling);
+    b1_engine_close(b->engine);
+    b->ceiling = NULL;
+    b->engine = NULL;
+    return st;
+}
+
+/* ---- the command ---- */
+
+static bool is_shape(const char *name)
+{
+    for (int i = 0; b1_shape_name(i); i++)
+        if (strcmp(b1_shape_name(i), name) == 0) return true;
+    return false;
+}
+
+static void print_shapes(void)
+{
+    char list[512] = "";
+    for (int i = 0; b1_shape_name(i); i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", b1_shape_name(i));
+    }
+    b1i_print_hint("built-in shapes: %s", list);
+}
+
+/* Lists that were not given. `storage` of theirs stays NULL: the names live elsewhere. */
+static bool add_defaults(bench_options *o)
+{
+    static const char *const executors[] = {"fused", "persistent"};
+    static const int64_t contexts[] = {128, 2048};
+    bool all = false;
+    for (size_t i = 0; i < o->executors.count; i++) all = all || strcmp(o->executors.items[i], "all") == 0;
+    if (all) o->executors.count = 0;
+    if (o->executors.count == 0)
+        for (int i = 0; all ? b1_executor_name(i) != NULL : i < 2; i++) {
+            if (!b1i_grow(&o->executors.items, &o->executors.room, (size_t)i + 1, sizeof *o->executors.items))
+                return false;
+            o->executors.items[o->executors.count++] = all ? b1_executor_name(i) : executors[i];
+        }
+    for (size_t i = 0; o->contexts.count == i && i < 2; i++) {
+        if (!b1i_grow(&o->contexts.items, &o->contexts.room, i + 1, sizeof *o->contexts.items)) return false;
+        o->contexts.items[o->contexts.count++] = contexts[i];
+    }
+    return true;
+}
+
+static b1_status bench_model(bench *b, b1_error *err)
+{
+    const bench_options *o = b->options;
+    size_t formats = o->weights.count ? o->weights.count : 1;
+    b1i_outfile file = {0};
+    b1_status st;
+    b->total = (int)(formats * o->executors.count * o->contexts.count);
+    if (o->json) B1I_TRY(b1i_outfile_open(o->json, &file, err)); /* before hours of measuring */
+    for (size_t w = 0; w < formats; w++) {
+        B1I_TRY(measure_weights(b, o->weights.count ? o->weights.items[w] : NULL, err));
+    }
+    if (o->json) {
+        B1I_TRY(b1i_json_write(json_pack("{s:s,s:o,s:O}", "schema", "batchone.bench/1", "machine", b1i_machine_record(),
+                                         "cells", b->cells),
+                               file.file, err));
+        B1I_TRY(b1i_outfile_commit(&file, err));
+    }
+fail:
+    b1i_outfile_discard(&file);
+    return st;
+}
+
+static int run_bench(bench_options *o, const char *model)
+{
+    b1_error err = {0};
+    bench b = {.options = o, .model = model, .synthetic = o->synthetic};
+    if (!o->synthetic && is_shape(model) && access(model, F_OK) != 0) b.synthetic = true;
+    if (b.synthetic && !is_shape(model)) {
+        b1i_print_error("bench: there is no built-in shape \"%s\"", model);
+        print_shapes();
+        return B1I_EXIT_USAGE;
+    }
+    if (o->weights.count && !b.synthetic) {
+        b1i_print_error("bench: --weights is for a built-in shape; a model's file says its own format");
+        return B1I_EXIT_USAGE;
+    }
+    if (!add_defaults(o) || !(b.cells = json_array())) {
+        b1i_print_error("out of memory");
+        return B1I_EXIT_MEMORY;
+    }
+    b1_status st = bench_model(&b, &err);
+    b1i_progress_end(&b.progress);
+    json_decref(b.cells);
+    return st == B1_OK ? B1I_EXIT_OK : b1i_report(&err);
+}
+
+static int run(const b1i_command *self, char **arguments)
+{
+    bench_options o = {.warmup = 5, .steps = 30};
+    const char *model;
+    int count, code = b1i_options_parse(self, arguments, &o, &model, 1, 1, &count);
+    if (code == B1I_PARSED) code = run_bench(&o, model);
+    b1i_options_free(self, &o);
+    return code;
+}
+
+const b1i_command b1i_command_bench = {
+    .name = "bench",
+    .operands = "MODEL|SHAPE",
+    .summary = "Measures decode steps at stated contexts, and how near memory they come.",
+    .notes =
+        "Every sample is a step at exactly the context. Steps are taken in short slices between two readings of the\n"
+        "memory's speed; R_ceiling is the time that speed needs for the step's bytes over the time it took. The\n"
+        "verdict is ok, noisy (the memory's speed would not hold still), drifting or throttled.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ctrl-C. The handler does only what is allowed in one: it sets a flag, cancels the watched session, and on the second
+ * signal gives the signal its default action back, so that nothing can hold the process.
+ */
+#include "app/app.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+
+static volatile sig_atomic_t asked;
+static _Atomic(b1_session *) watched;
+
+static void on_signal(int number)
+{
+    if (asked) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    asked = 1;
+    b1_session *session = atomic_load(&watched);
+    if (session) b1_session_cancel(session);
+}
+
+void b1i_cancel_install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a waiting read ends */
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool b1i_cancel_asked(void) { return asked != 0; }
+
+void b1i_cancel_clear(void) { asked = 0; }
+
+void b1i_cancel_watch(b1_session *session)
+{
+    atomic_store(&watched, session);
+    /* A signal between its arrival and this store saw no session. */
+    if (session && asked) b1_session_cancel(session);
+}
