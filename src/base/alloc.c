@@ -36,7 +36,9 @@ void *b1i_malloc(size_t bytes) { return ordered_failure() ? NULL : counted(mallo
 
 void *b1i_calloc(size_t count, size_t bytes)
 {
-    return ordered_failure() ? NULL : counted(count && bytes ? calloc(count, bytes) : calloc(1, 1));
+    size_t all;
+    if (ordered_failure() || __builtin_mul_overflow(count, bytes, &all)) return NULL;
+    return counted(calloc(all ? all : 1, 1));
 }
 
 void *b1i_realloc(void *memory, size_t bytes)
