@@ -61,7 +61,8 @@ static int read_character(EditLine *edit, wchar_t *out)
 static void open_terminal(b1i_editor *e)
 {
     HistEvent event;
-    setlocale(LC_CTYPE, "");
+    /* Text is UTF-8 also where the locale is the bare C one. */
+    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
     e->edit = el_init("batchone", stdin, stdout, stderr);
     e->history = history_init();
     if (!e->edit || !e->history) return;

@@ -260,12 +260,11 @@ void b1i_gap_print(const b1i_gap *gap)
         return;
     }
     double floor_ms = (double)gap->traffic_bytes / gap->ceiling_gbps / 1e6, rest = gap->median_ms - floor_ms;
-    fprintf(stderr,
-            "%s%.2f ms a token (p99 %.2f); a step moves %s, %.2f ms at the %.1f GB/s measured here: R_ceiling %.2f; ",
-            dim, gap->median_ms, gap->p99_ms, size, floor_ms, gap->ceiling_gbps, gap->r_ceiling);
+    fprintf(stderr, "%s%.2f ms a token (p99 %.2f), R_ceiling %.2f: %s a step take %.2f ms at the measured %.1f GB/s, ",
+            dim, gap->median_ms, gap->p99_ms, gap->r_ceiling, size, floor_ms, gap->ceiling_gbps);
     if (rest > 0)
-        fprintf(stderr, "the other %.2f ms are arithmetic and waiting; ", rest);
+        fprintf(stderr, "the other %.2f ms are arithmetic and waiting", rest);
     else
-        fprintf(stderr, "nothing is left of the step; ");
-    fprintf(stderr, "sampling and text take %.2f ms beside it%s\n", gap->host_ms, plain);
+        fprintf(stderr, "and nothing is left");
+    fprintf(stderr, "; sampling and text take %.2f ms more%s\n", gap->host_ms, plain);
 }

@@ -56,7 +56,7 @@ static bool integer_in(const b1i_option *o, const char *text, size_t length, int
 
 static int bad_number(const b1i_command *command, const b1i_option *o, const char *text, size_t length, bool whole)
 {
-    b1i_print_error("%s: --%s: \"%.*s\" is not a %snumber from %.15g to %.15g", command->name, o->name, (int)length,
+    b1i_print_error("%s: --%s: \"%.*s\" is not a %snumber from %.16g to %.16g", command->name, o->name, (int)length,
                     text, whole ? "whole " : "", o->least, o->most);
     return B1I_EXIT_USAGE;
 }
@@ -133,6 +133,7 @@ static int set_value(const b1i_command *command, const b1i_option *o, void *valu
         if (number_in(o, text, strlen(text), false, value)) return B1I_PARSED;
         return bad_number(command, o, text, strlen(text), false);
     case b1i_option_text:
+        if (!allowed(command, o, text)) return B1I_EXIT_USAGE;
         *(const char **)value = text;
         return B1I_PARSED;
     case b1i_option_texts:
