@@ -53,7 +53,7 @@ static inline const b1i_act_block *b1i_act_i8(const b1i_act *a, int row)
  *   key block   [head_dim / 2][16 positions][2]  (bf16)   [head_dim][16 positions] (f32, f16)
  *   value block [16 positions][head_dim]
  * Block b holds positions 16b … 16b + 15. */
-enum { B1I_KV_BLOCK = 16, B1I_KV_CHUNK = 256 /* positions that one attention partial covers */ };
+enum { B1I_KV_BLOCK = 16, B1I_KV_CHUNK = 256 /* positions that one attention partial covers, about */ };
 typedef struct b1i_kv_head {
     b1i_type type; /* f32, bf16, f16 */
     int head_dim;
@@ -70,7 +70,7 @@ typedef struct b1i_attention {
     const int *limit; /* [n]: row r sees positions first[r] … limit[r] − 1 */
     const int *first; /* [n]: 0, or the sliding window's start */
     float scale;      /* 1 / sqrt(head_dim) */
-    int begin, end;   /* positions of this chunk, begin a multiple of B1I_KV_CHUNK */
+    int begin, end;   /* positions of this chunk, begin a multiple of B1I_KV_BLOCK, any length */
     /* results, per (row, head of the group): running maximum and sum of exponents, and the weighted values before
      * division; a chunk without a visible position gives max −INFINITY, sum 0, values 0 */
     float *max, *sum; /* [n × group] */

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of the query heads that share one KV head, over one range of positions. (row, head) pairs go eight at a
+ * time: scores of 256 positions to a buffer, their maximum and exponents, then the weighted values; a longer range
+ * goes in parts of 256 with a running maximum. A block of 16 keys or values is brought into registers once for up to
+ * four pairs, and is in the first-level cache for the next four.
+ * Positions that a pair does not see weigh exactly 0; those that no pair of the eight sees are not read.
+ */
+#include "cpu/simd/simd.h"
+
+enum { PAIRS = 8, PART = 256, MANY = 4 /* pairs that share a load */ };
+
+/* What `PAIRS` pairs at most have at hand. */
+typedef struct work {
+    const b1i_attention *a;
+    int count;                   /* pairs */
+    const float *q[PAIRS];       /* [head_dim] */
+    float *out[PAIRS];           /* [head_dim] */
+    int low[PAIRS], high[PAIRS]; /* visible positions in the part at hand; low >= high: none */
+    float score[PAIRS][PART] __attribute__((aligned(64)));
+} work;
+
+/* ---- scores ---- */
+
+/* Elements d and d + 1 of 16 keys, d even. */
+B1I_OP void keys_at(b1i_type type, const uint8_t *block, int d, vf *k0, vf *k1)
+{
+    if (type == b1i_type_bf16) {
+        vi both = vi_load(block + d * 32);
+        *k0 = vf_low_bf16(both);
+        *k1 = vf_high_bf16(both);
+    } else if (type == b1i_type_f16) {
+        *k0 = vf_load_f16((const uint16_t *)block + d * 16);
+        *k1 = vf_load_f16((const uint16_t *)block + d * 16 + 16);
+    } else {
+        *k0 = vf_load((const float *)block + d * 16);
+        *k1 = vf_load((const float *)block + d * 16 + 16);
+    }
+}
+
+B1I_OP void score_block(b1i_type type, int U, work *w, int first, const uint8_t *block, int at)
+{
+    const int dim = w->a->kv.head_dim;
+    const vf scale = vf_set(w->a->scale);
+    vf s0[MANY], s1[MANY];
+    B1I_UNROLL for (int u = 0; u < U; u++) s0[u] = s1[u] = vf_zero();
+    for (int d = 0; d < dim; d += 2) {
+        vf k0, k1;
+        keys_at(type, block, d, &k0, &k1);
+        B1I_UNROLL for (int u = 0; u < U; u++)
+        {
+            const float *q = w->q[first + u] + d;
+            s0[u] = vf_fma(k0, vf_set(q[0]), s0[u]);
+            s1[u] = vf_fma(k1, vf_set(q[1]), s1[u]);
+        }
+    }
+    B1I_UNROLL for (int u = 0; u < U; u++) vf_store(w->score[first + u] + at, vf_mul(vf_add(s0[u], s1[u]), scale));
+}
+
+/* ---- values ---- */
+
+/* 16 elements, or fewer at the row's end. */
+B1I_OP vf value_at(b1i_type type, const uint8_t *row, int d, int n)
+{
+    const int size = type == b1i_type_f32 ? 4 : 2;
+    uint8_t t[64];
+    const uint8_t *p = row + d * size;
+    if (n < 16) {
+        memset(t, 0, sizeof t);
+        memcpy(t, p, (size_t)(n * size));
+        p = t;
+    }
+    if (type == b1i_type_f32) return vf_load((const float *)p);
+    return type == b1i_type_bf16 ? vf_load_bf16((const uint16_t *)p) : vf_load_f16((const uint16_t *)p);
+}
+
+/* Dimensions [d, d + 16·W) of U pairs, positions [0, count) of a block; n < 16 elements where W is 1 and the row ends
+ * there. */
+B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const uint8_t *block, int at, int count, int d,
+                        int n)
+{
+    const int dim = w->a->kv.head_dim, size = type == b1i_type_f32 ? 4 : 2;
+    vf s[2][MANY];
+    B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < W; i++)
+    {
+        const float *o = w->out[first + u] + d + 16 * i;
+        s[i][u] = n < 16 ? vf_load_part(o, n) : vf_load(o);
+    }
+    for (int p = 0; p < count; p++) {
+        vf v[2];
+        B1I_UNROLL for (int i = 0; i < W; i++) v[i] = value_at(type, block + p * dim * size, d + 16 * i, n);
+        B1I_UNROLL for (int u = 0; u < U; u++)
+        {
+            vf weight = vf_set(w->score[first + u][at + p]);
+            B1I_UNROLL for (int i = 0; i < W; i++) s[i][u] = vf_fma(v[i], weight, s[i][u]);
+        }
+    }
+    B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < W; i++)
+    {
+        float *o = w->out[first + u] + d + 16 * i;
+        if (n < 16)
+            vf_store_part(o, n, s[i][u]);
+        else
+            vf_store(o, s[i][u]);
+    }
+}
+
+B1I_OP void value_block(b1i_type type, int U, work *w, int first, const uint8_t *block, int at, int count)
+{
+    const int dim = w->a->kv.head_dim;
+    int d = 0;
+    if (B1I_VALUE_WIDTH == 2)
+        for (; d + 32 <= dim; d += 32) value_slice(type, U, 2, w, first, block, at, count, d, 16);
+    for (; d + 16 <= dim; d += 16) value_slice(type, U, 1, w, first, block, at, count, d, 16);
+    if (d < dim) value_slice(type, U, 1, w, first, block, at, count, d, dim - d);
+}
+
+/* ---- by type and number of pairs ---- */
+
+#define BLOCKS(type, U)                                                                         \
+    static void score_##type##_##U(work *w, int first, const uint8_t *block, int at)            \
+    {                                                                                           \
+        score_block(b1i_type_##type, U, w, first, block, at);                                   \
+    }                                                                                           \
+    static void value_##type##_##U(work *w, int first, const uint8_t *block, int at, int count) \
+    {                                                                                           \
+        value_block(b1i_type_##type, U, w, first, block, at, count);                            \
+    }
+#define TYPES(X)   X(f32) X(bf16) X(f16)
+#define FOUR(type) BLOCKS(type, 1) BLOCKS(type, 2) BLOCKS(type, 3) BLOCKS(type, 4)
+TYPES(FOUR)
+
+typedef void (*score_fn)(work *w, int first, const uint8_t *block, int at);
+typedef void (*value_fn)(work *w, int first, const uint8_t *block, int at, int count);
+#define SCORES(type) [b1i_type_##type] = {score_##type##_1, score_##type##_2, score_##type##_3, score_##type##_4},
+#define VALUES(type) [b1i_type_##type] = {value_##type##_1, value_##type##_2, value_##type##_3, value_##type##_4},
+static const score_fn score_fns[3][MANY] = {TYPES(SCORES)};
+static const value_fn value_fns[3][MANY] = {TYPES(VALUES)};
+
+/* ---- softmax ---- */
+
+/* Scores at [from, to) of the part, multiples of 16, to exponents, 0 where unseen; the running maximum and sum, and
+ * what was summed before, are brought to the new maximum. */
+static void exponents(work *w, int u, int part, int from, int to, float *max, float *sum)
+{
+    float *s = w->score[u];
+    int low = w->low[u] - part, high = w->high[u] - part;
+    if (low >= high) {
+        memset(s + from, 0, (size_t)(to - from) * sizeof *s);
+        return;
+    }
+    for (int i = from; i < low; i++) s[i] = -INFINITY;
+    for (int i = high; i < to; i++) s[i] = -INFINITY;
+    vf most = vf_load(s + from), total = vf_zero();
+    for (int i = from + 16; i < to; i += 16) most = vf_max(most, vf_load(s + i));
+    float top = vf_most(most), now = *max > top ? *max : top;
+    vf base = vf_set(now);
+    for (int i = from; i < to; i += 16) {
+        vf e = vf_exp(vf_sub(vf_load(s + i), base));
+        total = vf_add(total, e);
+        vf_store(s + i, e);
+    }
+    if (*sum != 0 && now != *max) {
+        float factor = expf(*max - now), *o = w->out[u];
+        *sum *= factor;
+        for (int d = 0; d < w->a->kv.head_dim; d++) o[d] *= factor;
+    }
+    *max = now;
+    *sum += vf_sum(total);
+}
+
+/* Positions [part, end) of at most PART. */
+static void attend_part(work *w, int part, int end, float *max, float *sum)
+{
+    const b1i_attention *a = w->a;
+    const size_t bytes = (size_t)a->kv.head_dim * B1I_KV_BLOCK * (a->kv.type == b1i_type_f32 ? 4 : 2);
+    int from = end, to = part;
+    for (int u = 0; u < w->count; u++) {
+        int row = (int)((w->out[u] - a->out) / a->kv.head_dim) / a->group;
+        w->low[u] = a->first[row] > part ? a->first[row] : part;
+        w->high[u] = a->limit[row] < end ? a->limit[row] : end;
+        if (w->low[u] >= w->high[u]) continue;
+        from = w->low[u] < from ? w->low[u] : from;
+        to = w->high[u] > to ? w->high[u] : to;
+    }
+    if (from >= to) return;
+    from = from / 16 * 16;
+    for (int p = from; p < to; p += 16)
+        for (int u = 0, n; u < w->count; u += n) {
+            n = w->count - u < MANY ? w->count - u : MANY;
+            score_fns[a->kv.type][n - 1](w, u, a->kv.keys + (size_t)(p / 16) * bytes, p - part);
+        }
+    for (int u = 0; u < w->count; u++) exponents(w, u, part, from - part, (to - part + 15) / 16 * 16, max + u, sum + u);
+    for (int p = from; p < to; p += 16)
+        for (int u = 0, n; u < w->count; u += n) {
+            n = w->count - u < MANY ? w->count - u : MANY;
+            value_fns[a->kv.type][n - 1](w, u, a->kv.values + (size_t)(p / 16) * bytes, p - part,
+                                         to - p < 16 ? to - p : 16);
+        }
+}
+
+void B1I_NAME(attention)(const b1i_attention *a)
+{
+    const int pairs = a->n * a->group, dim = a->kv.head_dim;
+    work w;
+    w.a = a;
+    for (int first = 0; first < pairs; first += PAIRS) {
+        w.count = pairs - first < PAIRS ? pairs - first : PAIRS;
+        for (int u = 0; u < w.count; u++) {
+            int pair = first + u;
+            w.q[u] = a->q + pair / a->group * a->q_stride + (int64_t)(pair % a->group) * dim;
+            w.out[u] = a->out + (int64_t)pair * dim;
+            a->max[pair] = -INFINITY;
+            a->sum[pair] = 0;
+            memset(w.out[u], 0, (size_t)dim * sizeof(float));
+        }
+        for (int part = a->begin; part < a->end; part += PART)
+            attend_part(&w, part, a->end - part < PART ? a->end : part + PART, a->max + first, a->sum + first);
+    }
+}
+
+void B1I_NAME(attention_merge)(const float *max, const float *sum, int64_t ms_stride, const float *out,
+                               int64_t out_stride, int chunks, int head_dim, float *result)
+{
+    float top = -INFINITY, total = 0;
+    for (int c = 0; c < chunks; c++)
+        if (sum[c * ms_stride] > 0 && max[c * ms_stride] > top) top = max[c * ms_stride];
+    memset(result, 0, (size_t)head_dim * sizeof(float));
+    for (int c = 0; c < chunks; c++) {
+        if (sum[c * ms_stride] == 0) continue;
+        float factor = expf(max[c * ms_stride] - top);
+        const float *o = out + c * out_stride;
+        total += sum[c * ms_stride] * factor;
+        int d = 0;
+        for (; d + 16 <= head_dim; d += 16)
+            vf_store(result + d, vf_fma(vf_load(o + d), vf_set(factor), vf_load(result + d)));
+        for (; d < head_dim; d++) result[d] += o[d] * factor;
+    }
+    if (total == 0) return;
+    for (int d = 0; d < head_dim; d++) result[d] /= total;
+}
