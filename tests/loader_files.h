@@ -132,7 +132,7 @@ static inline gkey *g_key(gspec *g, const char *name, uint32_t type)
     while (i < g->key_count && strcmp(g->keys[i].name, name) != 0) i++;
     if (i == g->key_count) {
         assert(g->key_count < 64);
-        g->key_count++;
+        g->keys[g->key_count++] = (gkey){0};
         snprintf(g->keys[i].name, sizeof g->keys[i].name, "%s", name);
     }
     g->keys[i].type = type;
