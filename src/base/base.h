@@ -12,9 +12,13 @@
 
 /* Fills `err` (may be NULL) with the sentence and returns `status`. */
 b1_status b1i_fail(b1_error *err, b1_status status, const char *format, ...) B1I_PRINTF(3, 4);
-#ifdef __clang_analyzer__ /* which does not see across files that it returns its status */
-#define b1i_fail(err, status, ...) ((void)(b1i_fail)(err, status, __VA_ARGS__), (status))
-#endif
+/* So that compilers see, across files, that it returns its status: what a failed call did not set is not read. */
+static inline b1_status b1i_fail_status(b1_status status, b1_status same)
+{
+    (void)same;
+    return status;
+}
+#define b1i_fail(err, status, ...) b1i_fail_status(status, (b1i_fail)(err, status, __VA_ARGS__))
 /* The sentence for an allocation of `bytes` that failed. */
 b1_status b1i_fail_memory(b1_error *err, size_t bytes);
 
