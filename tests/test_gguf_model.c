@@ -347,7 +347,7 @@ static void test_sizes(void **state)
         {"llama.attention.head_count_kv", 0, "number of KV heads is 0"},
         {"llama.context_length", 0, "longest context is 0"},
         {"llama.vocab_size", 7, "token_embd.weight|[8, 6]|[8, 7]"},
-        {"llama.attention.key_length", 5, "heads of 5 and 5, of which RoPE turns 4"},
+        {"llama.attention.key_length", 6, "heads of 6 and 6, of which RoPE turns 4"},
         {"llama.attention.value_length", 2, "heads of 4 and 2"},
         {"llama.expert_count", 8, "llama.expert_count is 8"},
         {"llama.attention.causal", 0, "llama.attention.causal is 0"},

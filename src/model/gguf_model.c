@@ -276,13 +276,13 @@ static b1_status read_config(const b1i_gguf *g, b1i_filling *f)
     }
     B1I_TRY(key_int(&k, "attention.value_length", false, c->head_dim, &value_length));
     B1I_TRY(key_int(&k, "rope.dimension_count", false, c->head_dim, &rotated));
+    B1I_TRY(read_vocab(&k, c));
+    B1I_TRY(read_rope(&k, c));
+    B1I_TRY(b1i_config_check(c, g->map.path, f->err));
     if (value_length != c->head_dim || rotated != c->head_dim)
         return b1i_fail(f->err, B1_MODEL,
                         "%s: keys and values have heads of %d and %d, of which RoPE turns %d; they must be equal",
                         g->map.path, c->head_dim, value_length, rotated);
-    B1I_TRY(read_vocab(&k, c));
-    B1I_TRY(read_rope(&k, c));
-    B1I_TRY(b1i_config_check(c, g->map.path, f->err));
 fail:
     return st;
 }
