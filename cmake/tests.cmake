@@ -4,6 +4,10 @@
 # A test that shares the machine with another is slower than it says: those that measure time run alone.
 
 set(B1_SLOW_TESTS)
+set(B1_APP)
+if(TARGET batchone_app)
+  set(B1_APP batchone_app)
+endif()
 
 file(GLOB TEST_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.c)
 foreach(source ${TEST_SOURCES})
