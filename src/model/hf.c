@@ -11,12 +11,12 @@
  * Invariant: the containers live only while the model is filled; the maps pass to the model.
  */
 #include "model/hf.h"
+#include "model/json_load.h"
 #include "model/loaders.h"
 #include "model/safetensors.h"
 #include "model/tokenizer.h"
 #include "model/weights.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,22 +105,15 @@ static b1_status open_index(shards *s, const char *path)
     b1_status st;
     char *text = NULL;
     size_t bytes;
-    json_error_t error;
     const char *tensor;
     json_t *shard, *map;
     B1I_TRY(b1i_read_file(path, INDEX_MAX, &text, &bytes, s->err));
-    s->index = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!s->index && json_error_code(&error) == json_error_out_of_memory) {
-        st = b1i_fail_memory(s->err, bytes);
+    B1I_TRY(b1i_json_object(text, bytes, path, &s->index, s->err));
+    map = json_object_get(s->index, "weight_map");
+    if (!json_is_object(map) || json_object_size(map) == 0) {
+        st = b1i_fail(s->err, B1_MODEL, "%s: weight_map is no object of tensors and their files", path);
         goto fail;
     }
-    map = json_object_get(s->index, "weight_map");
-    if (!s->index)
-        st = b1i_fail(s->err, B1_MODEL, "%s: is no valid JSON at line %d, column %d: %s", path, error.line,
-                      error.column, error.text);
-    else if (!json_is_object(map) || json_object_size(map) == 0)
-        st = b1i_fail(s->err, B1_MODEL, "%s: weight_map is no object of tensors and their files", path);
-    if (st != B1_OK) goto fail;
     json_object_foreach(map, tensor, shard)
     {
         const char *name = json_string_value(shard);

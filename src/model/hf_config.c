@@ -11,9 +11,9 @@
  * for the others. Sizes have no default. A sliding window is on only where the file says so.
  */
 #include "model/hf.h"
+#include "model/json_load.h"
 #include "model/weights.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -380,23 +380,6 @@ fail:
 
 /* ---- the files ---- */
 
-static b1_status parse(const char *text, size_t bytes, const char *path, json_t **out, b1_error *err)
-{
-    json_error_t error;
-    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!*out && json_error_code(&error) == json_error_out_of_memory) return b1i_fail_memory(err, bytes);
-    if (!*out)
-        return b1i_fail(err, B1_MODEL, "%s: is no valid JSON at line %d, column %d: %s", path, error.line, error.column,
-                        error.text);
-    if (!json_is_object(*out)) {
-        b1_status st = b1i_fail(err, B1_MODEL, "%s: is %s, expected an object", path, kind_of(*out));
-        json_decref(*out);
-        *out = NULL;
-        return st;
-    }
-    return B1_OK;
-}
-
 static b1_status read_sizes(const fields *f, b1i_config *c)
 {
     b1_status st;
@@ -429,7 +412,7 @@ b1_status b1i_hf_config_parse(const char *text, size_t bytes, const char *path, 
     json_t *root = NULL;
     b1i_config *c = &out->config;
     memset(out, 0, sizeof *out);
-    B1I_TRY(parse(text, bytes, path, &root, err));
+    B1I_TRY(b1i_json_object(text, bytes, path, &root, err));
     const fields f = {root, "", path, err};
     B1I_TRY(read_arch(&f, &c->arch));
     c->qk_norm = c->arch == b1i_arch_qwen3;
@@ -450,7 +433,7 @@ b1_status b1i_hf_generation_parse(const char *text, size_t bytes, const char *pa
 {
     b1_status st;
     json_t *root = NULL;
-    B1I_TRY(parse(text, bytes, path, &root, err));
+    B1I_TRY(b1i_json_object(text, bytes, path, &root, err));
     const fields f = {root, "", path, err};
     B1I_TRY(read_ends(&f, config));
 fail:

@@ -9,8 +9,8 @@
  * Invariant: every tensor's bytes lie inside the map.
  */
 #include "model/safetensors.h"
+#include "model/json_load.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,7 +135,6 @@ static b1_status read_header(b1i_safetensors *s, uint64_t *data_start, b1_error 
     b1_status st = B1_OK;
     const char *path = s->map.path, *name;
     uint64_t bytes = 0;
-    json_error_t error;
     json_t *entry;
     if (s->map.size < 8)
         return b1i_fail(err, B1_MODEL, "%s: %zu bytes are no safetensors file, which begins with 8 of length", path,
@@ -146,11 +145,7 @@ static b1_status read_header(b1i_safetensors *s, uint64_t *data_start, b1_error 
                         (unsigned long long)bytes, s->map.size - 8, HEADER_MAX);
     const char *text = (const char *)s->map.data + 8;
     if (bytes < 2 || text[0] != '{') return b1i_fail(err, B1_MODEL, "%s: the header does not begin with \"{\"", path);
-    s->header = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!s->header && json_error_code(&error) == json_error_out_of_memory) return b1i_fail_memory(err, (size_t)bytes);
-    if (!s->header)
-        return b1i_fail(err, B1_MODEL, "%s: the header is not right at its byte %d: %s", path, error.position,
-                        error.text);
+    B1I_TRY(b1i_json_object(text, (size_t)bytes, path, &s->header, err));
     size_t most = json_object_size(s->header);
     s->tensors = b1i_calloc(most + 1, sizeof *s->tensors);
     if (!s->tensors) return b1i_fail_memory(err, (most + 1) * sizeof *s->tensors);
