@@ -43,11 +43,10 @@ static b1_status turn(b1i_generator *g, conversation *c, const char *line, b1_er
     b1i_gap gap;
     B1I_TRY(add(c, "user", line, strlen(line), err));
     B1I_TRY(b1_tokenizer_chat(g->tokenizer, c->messages, (int)c->count, &ids, &count, err));
-    B1I_TRY(b1i_generate(g, ids, count, stdout, err));
+    B1I_TRY(b1i_generate(g, ids, count, true, err));
     b1_free(ids);
     ids = NULL;
-    fputc('\n', stdout);
-    fflush(stdout);
+    B1I_TRY(b1i_write_text("\n", 1, err));
     B1I_TRY(add(c, "assistant", g->text, g->text_bytes, err));
     B1I_TRY(b1i_generator_gap(g, &gap, err));
     b1i_gap_print(&gap);

@@ -8,7 +8,6 @@
 #include "app/output.h"
 #include "lab/stats.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum { CEILING_BUDGET_NS = 45000000 }; /* the promise is 50 ms */
@@ -100,14 +99,12 @@ static size_t held_back(const b1i_generator *g)
 }
 
 /* Writes the text up to `end`. */
-static b1_status write_text(b1i_generator *g, size_t end, FILE *stream, b1_error *err)
+static b1_status write_text(b1i_generator *g, size_t end, bool stream, b1_error *err)
 {
     if (!stream || end <= g->written) return B1_OK;
-    size_t bytes = end - g->written;
-    if (fwrite(g->text + g->written, 1, bytes, stream) != bytes || fflush(stream) != 0)
-        return b1i_fail(err, B1_IO, "standard output cannot be written: %s", strerror(errno));
-    g->written = end;
-    return B1_OK;
+    b1_status st = b1i_write_text(g->text + g->written, end - g->written, err);
+    if (st == B1_OK) g->written = end;
+    return st;
 }
 
 static b1_status add_text(b1i_generator *g, size_t bytes, b1_error *err)
@@ -150,7 +147,7 @@ static b1_status start(b1i_generator *g, const int32_t *prompt, int count, b1_er
 }
 
 /* Chooses the next token from the session's logits and turns it into text; *ended says that generation is over. */
-static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, FILE *stream, bool *ended, b1_error *err)
+static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, bool stream, bool *ended, b1_error *err)
 {
     uint64_t begin = b1i_now_ns();
     int total = g->prompt_count + g->token_count;
@@ -179,7 +176,7 @@ fail:
     return st;
 }
 
-static b1_status loop(b1i_generator *g, b1_decode_stream *decode, FILE *stream, b1_error *err)
+static b1_status loop(b1i_generator *g, b1_decode_stream *decode, bool stream, b1_error *err)
 {
     int context = b1_session_context(g->session);
     b1_status st;
@@ -202,7 +199,7 @@ fail:
     return st;
 }
 
-b1_status b1i_generate(b1i_generator *g, const int32_t *prompt, int count, FILE *stream, b1_error *err)
+b1_status b1i_generate(b1i_generator *g, const int32_t *prompt, int count, bool stream, b1_error *err)
 {
     b1_decode_stream decode = {0};
     b1_status st;
@@ -213,6 +210,7 @@ b1_status b1i_generate(b1i_generator *g, const int32_t *prompt, int count, FILE 
     if (st == B1_CANCELLED) {
         g->stop = b1i_stop_cancelled;
         b1_session_uncancel(g->session);
+        if (stream && g->written < g->text_bytes - held_back(g)) return B1_OK; /* nobody takes the text */
     } else if (st != B1_OK) {
         goto fail;
     }

@@ -12,8 +12,6 @@
 #include "app/options.h"
 #include "base/base.h"
 
-#include <stdio.h>
-
 typedef struct b1i_generate_options {
     b1_sampler_options sampling;
     const b1i_texts *stop; /* none of them empty */
@@ -51,9 +49,9 @@ b1_status b1i_generator_open(b1_engine *engine, b1_session *session, const b1i_g
                              b1i_generator *out, b1_error *err);
 void b1i_generator_close(b1i_generator *generator);
 
-/* Generates after `prompt` [1 ≤ count ≤ context]. Text goes to `stream` as it comes (NULL: only into `text`).
+/* Generates after `prompt` [1 ≤ count ≤ context]. Where `stream`, text goes to standard output as it comes.
  * A cancelled generation is a success with its stop. */
-b1_status b1i_generate(b1i_generator *generator, const int32_t *prompt, int count, FILE *stream, b1_error *err);
+b1_status b1i_generate(b1i_generator *generator, const int32_t *prompt, int count, bool stream, b1_error *err);
 
 /* How near the steps of the last generation came to the memory's speed. */
 typedef struct b1i_gap {

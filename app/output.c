@@ -96,6 +96,21 @@ void b1i_progress_end(b1i_progress *p)
     p->shown = false;
 }
 
+/* ---- text ---- */
+
+b1_status b1i_write_text(const char *text, size_t bytes, b1_error *err)
+{
+    while (bytes > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, bytes);
+        if (n < 0 && errno == EINTR && b1i_cancel_asked()) return b1i_fail(err, B1_CANCELLED, "cancelled");
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return b1i_fail(err, B1_IO, "standard output cannot be written: %s", strerror(errno));
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return B1_OK;
+}
+
 /* ---- input ---- */
 
 b1_status b1i_read_all(FILE *file, const char *name, char **data, size_t *bytes, b1_error *err)

@@ -28,6 +28,10 @@ typedef struct b1i_progress {
 bool b1i_progress_bar(void *user, const char *what, uint64_t done, uint64_t total);
 void b1i_progress_end(b1i_progress *progress);
 
+/* Writes to standard output past stdio, so that a write that a signal ended leaves nothing behind. B1_IO;
+ * B1_CANCELLED where Ctrl-C ended a write that nobody took. */
+b1_status b1i_write_text(const char *text, size_t bytes, b1_error *err);
+
 /* All of `file` into *data [*bytes], freed with b1i_free(). B1_IO, B1_MEMORY, B1_CANCELLED. `name` is for messages. */
 b1_status b1i_read_all(FILE *file, const char *name, char **data, size_t *bytes, b1_error *err);
 

@@ -123,9 +123,9 @@ static b1_status answer(const run_options *o, b1i_generator *g, const char *text
     int count;
     b1i_gap gap;
     B1I_TRY(encode_prompt(o, g->tokenizer, text, bytes, &ids, &count, err));
-    B1I_TRY(b1i_generate(g, ids, count, o->json ? NULL : stdout, err));
-    if (!o->json && (g->text_bytes == 0 || g->text[g->text_bytes - 1] != '\n')) fputc('\n', stdout);
-    if (fflush(stdout) != 0) goto fail; /* main() says so */
+    B1I_TRY(b1i_generate(g, ids, count, !o->json, err));
+    if (!o->json && g->written == g->text_bytes && (g->text_bytes == 0 || g->text[g->text_bytes - 1] != '\n'))
+        B1I_TRY(b1i_write_text("\n", 1, err));
     B1I_TRY(b1i_generator_gap(g, &gap, err));
     if (o->json)
         B1I_TRY(b1i_json_write(document(g, &gap, o->seed), stdout, err));
