@@ -234,7 +234,7 @@ b1_status b1i_generator_gap(b1i_generator *g, b1i_gap *out, b1_error *err)
     out->traffic_bytes = b1_session_traffic_bytes(g->session, context);
     if (g->step_count == 0) return B1_OK;
     b1_status st = b1_session_read_ceiling(g->session, CEILING_BUDGET_NS, &out->ceiling_gbps, err);
-    if (st != B1_OK) return st;
+    if (st != B1_OK && st != B1_MEMORY) return st;
     double *work = b1i_malloc(g->step_count * sizeof *work);
     if (!work) return b1i_fail_memory(err, g->step_count * sizeof *work);
     memcpy(work, g->step_ns, g->step_count * sizeof *work);
@@ -242,7 +242,7 @@ b1_status b1i_generator_gap(b1i_generator *g, b1i_gap *out, b1_error *err)
     out->p99_ms = b1i_percentile(work, g->step_count, 99) / 1e6;
     out->max_ms = work[g->step_count - 1] / 1e6;
     b1i_free(work);
-    out->r_ceiling = (double)out->traffic_bytes / out->ceiling_gbps / (out->median_ms * 1e6);
+    if (out->ceiling_gbps > 0) out->r_ceiling = (double)out->traffic_bytes / out->ceiling_gbps / (out->median_ms * 1e6);
     out->host_ms = (double)g->host_ns / g->token_count / 1e6;
     out->measured = true;
     return B1_OK;
@@ -255,6 +255,11 @@ void b1i_gap_print(const b1i_gap *gap)
     b1i_human_bytes(gap->traffic_bytes, size);
     if (!gap->measured) {
         fprintf(stderr, "%sno decode step, so no R_ceiling; a step here would move %s%s\n", dim, size, plain);
+        return;
+    }
+    if (gap->ceiling_gbps <= 0) {
+        fprintf(stderr, "%s%.2f ms a token (p99 %.2f), a step moves %s; no packed weights, so no R_ceiling%s\n", dim,
+                gap->median_ms, gap->p99_ms, size, plain);
         return;
     }
     double floor_ms = (double)gap->traffic_bytes / gap->ceiling_gbps / 1e6, rest = gap->median_ms - floor_ms;

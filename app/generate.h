@@ -55,10 +55,10 @@ b1_status b1i_generate(b1i_generator *generator, const int32_t *prompt, int coun
 
 /* How near the steps of the last generation came to the memory's speed. */
 typedef struct b1i_gap {
-    bool measured; /* false: no decode step, and all but traffic_bytes are 0 */
+    bool measured; /* false: no decode step, and all but traffic_bytes is 0 */
     double median_ms, p99_ms, max_ms;
     uint64_t traffic_bytes; /* of the steps' median context */
-    double ceiling_gbps, r_ceiling;
+    double ceiling_gbps, r_ceiling; /* 0 where there is nothing to read: the executor packs no weights */
     double host_ms; /* sampling and text of one token, beside the step */
 } b1i_gap;
 /* Reads the ceiling too, in at most 50 ms. */

@@ -96,6 +96,9 @@ static json_t *id_list(const int32_t *ids, int count)
     return list;
 }
 
+/* 0 is a figure that does not exist. */
+static json_t *figure(double value) { return value > 0 ? b1i_json_number(value) : json_null(); }
+
 static json_t *document(const b1i_generator *g, const b1i_gap *gap, int64_t seed)
 {
     b1_model_info info;
@@ -109,10 +112,8 @@ static json_t *document(const b1i_generator *g, const b1i_gap *gap, int64_t seed
         id_list(g->tokens, g->prompt_count), "tokens", id_list(g->tokens + g->prompt_count, g->token_count), "text",
         g->text ? g->text : "", g->text_bytes, "stop", b1i_stop_names[g->stop], "load_ms", info.load_ms,
         "first_token_ms", first, "prefill_ms", (double)g->prefill_ns / 1e6, "step_ms", step, "traffic_bytes",
-        (json_int_t)gap->traffic_bytes, "ceiling_gbps",
-        gap->measured ? b1i_json_number(gap->ceiling_gbps) : json_null(), "r_ceiling",
-        gap->measured ? b1i_json_number(gap->r_ceiling) : json_null(), "executor", b1_session_executor(g->session),
-        "threads", b1_engine_threads(g->engine), "seed", (json_int_t)seed);
+        (json_int_t)gap->traffic_bytes, "ceiling_gbps", figure(gap->ceiling_gbps), "r_ceiling", figure(gap->r_ceiling),
+        "executor", b1_session_executor(g->session), "threads", b1_engine_threads(g->engine), "seed", (json_int_t)seed);
 }
 
 /* One prompt, one answer. */
