@@ -16,7 +16,7 @@ foreach(source ${TEST_SOURCES})
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE B1I_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              B1I_BINARY_DIR="${CMAKE_BINARY_DIR}" B1_VERSION="${PROJECT_VERSION}")
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE batchone_app PkgConfig::CMOCKA)
+  target_link_libraries(${name} PRIVATE ${B1_APP} batchone_static PkgConfig::CMOCKA)
   if(name STREQUAL "test_cli") # drives the binary
     add_dependencies(test_cli batchone)
   endif()
