@@ -468,6 +468,7 @@ static void fork_child(void **state)
 #if defined(__SANITIZE_THREAD__)
     skip(); /* starting threads in a child of a threaded process is beyond it */
 #endif
+    if (getenv("B1_EMULATED")) skip(); /* and beyond qemu-user */
     tally t = {.workers = 2};
     assert_int_equal(b1i_pool_reserve(2, NULL), B1_OK);
     b1i_pool_run(2, count_run, &t);
