@@ -13,6 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of the buffer that the ceiling is read from; the weights that are streamed between two readings help to keep it out
+ * of the caches, so it may be smaller than the one of `batchone ceiling`. */
+enum { CEILING_MOST_BYTES = 1 << 30 };
+
 typedef struct bench_options {
     bool synthetic;
     b1i_integers contexts;
@@ -260,7 +264,8 @@ static b1_status open_engine(bench *b, const char *weights, b1_error *err)
     snprintf(b->name, sizeof b->name, "%s", b->info.name);
     snprintf(b->weights, sizeof b->weights, "%s", b->info.weights);
     b->threads = b1_engine_threads(b->engine);
-    return b1i_ceiling_open(b1i_memory_available() / 4, &b->ceiling, err);
+    uint64_t quarter = b1i_memory_available() / 4;
+    return b1i_ceiling_open(quarter < CEILING_MOST_BYTES ? quarter : CEILING_MOST_BYTES, &b->ceiling, err);
 }
 
 /* What the cells of a model that cannot be opened are called. */
