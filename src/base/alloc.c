@@ -83,11 +83,11 @@ bool b1i_grow(void *array_pointer, size_t *capacity, size_t need, size_t element
     return true;
 }
 
-/* Whole pages that hold `bytes`; 0 where that overflows. */
+/* Whole pages that hold `bytes`; 0 where no address space holds them. */
 static size_t pages_length(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes > SIZE_MAX - HUGE_BYTES - page) return 0;
+    if (bytes > PTRDIFF_MAX - HUGE_BYTES - page) return 0;
     return bytes ? (bytes + page - 1) / page * page : page;
 }
 

@@ -7,24 +7,33 @@
 #include "base/threads.h"
 
 #include <hwloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
-/* core[cpu]: a number that hardware threads of one core share, -1 unknown */
-static void read_cores(int core[CPU_SETSIZE])
+/* core[cpu]: a number that hardware threads of one core share, -1 unknown. Read once: it costs milliseconds. */
+static int core[CPU_SETSIZE];
+static pthread_once_t core_once = PTHREAD_ONCE_INIT;
+
+static void read_cores(void)
 {
     hwloc_topology_t t;
     for (int i = 0; i < CPU_SETSIZE; i++) core[i] = -1;
     if (hwloc_topology_init(&t)) return;
-    hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE); /* not caches, not devices: quick */
+    /* of all that it could find out, only cores */
+    hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+#if HWLOC_API_VERSION >= 0x00020800
+    hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
+                                    HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+#endif
     if (!hwloc_topology_load(t)) {
         int n = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
-        for (int c = 0; c < n; c++) {
-            hwloc_obj_t o = hwloc_get_obj_by_type(t, HWLOC_OBJ_CORE, (unsigned)c);
-            unsigned cpu;
-            hwloc_bitmap_foreach_begin(cpu, o->cpuset) if (cpu < CPU_SETSIZE) core[cpu] = c;
-            hwloc_bitmap_foreach_end();
+        for (int c = 0; c < n && c < CPU_SETSIZE; c++) {
+            hwloc_const_cpuset_t set = hwloc_get_obj_by_type(t, HWLOC_OBJ_CORE, (unsigned)c)->cpuset;
+            for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
+                if (cpu < CPU_SETSIZE) core[cpu] = c;
+            }
         }
     }
     hwloc_topology_destroy(t);
@@ -33,7 +42,7 @@ static void read_cores(int core[CPU_SETSIZE])
 int b1i_cpu_order(int *cpus, int max, int *cores)
 {
     cpu_set_t allowed;
-    int core[CPU_SETSIZE], count = 0;
+    int count = 0;
     bool taken[CPU_SETSIZE] = {false}, used[CPU_SETSIZE] = {false}; /* by CPU; by core */
     *cores = 0;
     if (sched_getaffinity(0, sizeof allowed, &allowed)) {
@@ -41,10 +50,10 @@ int b1i_cpu_order(int *cpus, int max, int *cores)
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         for (long i = 0; i < online && i < CPU_SETSIZE; i++) CPU_SET((size_t)i, &allowed);
     }
-    read_cores(core);
+    pthread_once(&core_once, read_cores);
     for (int i = 0; i < CPU_SETSIZE && count < max; i++) {
-        if (!CPU_ISSET((size_t)i, &allowed) || (core[i] >= 0 && core[i] < CPU_SETSIZE && used[core[i]])) continue;
-        if (core[i] >= 0 && core[i] < CPU_SETSIZE) used[core[i]] = true;
+        if (!CPU_ISSET((size_t)i, &allowed) || (core[i] >= 0 && used[core[i]])) continue;
+        if (core[i] >= 0) used[core[i]] = true;
         taken[i] = true;
         cpus[count++] = i;
     }
