@@ -202,17 +202,14 @@ static void publish(uint32_t count, int workers)
 static void join(bool spin)
 {
     uint64_t deadline = spin ? b1i_now_ns() + SPIN_NS : 0;
-    uint32_t left;
-    for (int polls = 1; (left = atomic_load_explicit(&pool.pending, memory_order_acquire)) != 0; polls++) {
-        if (spin && polls % 32 == 0) spin = b1i_now_ns() < deadline;
-        if (spin) {
-            b1i_cpu_relax();
-            continue;
-        }
-        atomic_store(&pool.caller_asleep, true);
-        while ((left = atomic_load(&pool.pending)) != 0) futex_wait(&pool.pending, left);
-        atomic_store(&pool.caller_asleep, false);
+    for (int polls = 1; spin && atomic_load_explicit(&pool.pending, memory_order_acquire); polls++) {
+        b1i_cpu_relax();
+        if (polls % 32 == 0) spin = b1i_now_ns() < deadline;
     }
+    /* As a worker's sleep: the flag goes up before the count is read again. */
+    atomic_store(&pool.caller_asleep, true);
+    for (uint32_t left; (left = atomic_load(&pool.pending)) != 0;) futex_wait(&pool.pending, left);
+    atomic_store(&pool.caller_asleep, false);
 }
 
 void b1i_pool_run(int workers, b1i_work_fn fn, void *arg)

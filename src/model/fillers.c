@@ -17,7 +17,7 @@
 #define FAST __attribute__((optimize("O3")))
 #endif
 
-enum { SCALES = 32, WORD = 8 };
+enum { SCALES = 32 /* 16 pairs */, WORD = 8 };
 
 typedef struct stream {
     uint64_t key, at;
@@ -45,7 +45,8 @@ static void make_scales(float rms, bool both, uint16_t halves[SCALES])
 {
     const float norm = 0.96076892f; /* sqrt(12 / 13): the mean square of a uniform [1/2, 3/2] is 13/12 */
     for (int i = 0; i < SCALES; i++) {
-        float f = rms * norm * (0.5f + ((float)(i / 2) + 0.5f) / (SCALES / 2));
+        int pair = i / 2;
+        float f = rms * norm * (0.5f + ((float)pair + 0.5f) / 16); /* 16 pairs */
         halves[i] = b1i_f32_to_f16(both && i % 2 ? -f : f);
     }
 }
