@@ -80,7 +80,7 @@ static void tiny_tensor(json_t *header, const char *name, int rows, int cols, in
     json_t *shape = rows ? json_pack("[i,i]", rows, cols) : json_pack("[i]", cols);
     json_object_set_new(header, name,
                         json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)*at,
-                                  (json_int_t)(*at + bytes)));
+                                  (json_int_t)*at + (json_int_t)bytes));
     *at += bytes;
 }
 
