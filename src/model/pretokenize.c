@@ -36,7 +36,9 @@ static const struct respelling {
     const char *members;
 } respellings[] = {
     {'s', "\\t-\\r\\x20\\x{85}\\p{Z}"},
-    {'w', "\\p{L}\\p{M}\\p{N}\\p{Pc}"},
+    {'w',
+     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"
+     "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"},
     {'h', "0-9A-Fa-f"},
 };
 

@@ -256,7 +256,8 @@ static b1_status fill_bytes(b1_tokenizer *t, b1_error *err)
         char c[4];
         size_t n = (size_t)b1i_utf8_put(c, b1i_alphabet_char((uint8_t)b));
         int32_t id = b1i_vocab_find(t, c, n);
-        if (id >= 0 && t->token[id].kind == b1i_token_normal) t->byte_id[b] = id;
+        if (id < 0 || (t->token[id].kind != b1i_token_normal && t->token[id].kind != b1i_token_user)) continue;
+        t->byte_id[b] = id;
     }
     for (int id = 0; !t->byte_level && t->byte_fallback && id < t->vocab; id++) {
         b1i_token *k = &t->token[id];
