@@ -45,18 +45,18 @@ static inline b1_tokenizer *open_tokenizer(const char *path)
 }
 
 /* Two hex digits a byte; NUL-terminated, freed by the caller. */
-static inline char *from_hex(json_t *hex, size_t *bytes)
+static inline char *from_hex(json_t *hex, size_t *size)
 {
     const char *text = json_string_value(hex);
-    *bytes = strlen(text) / 2;
-    char *out = malloc(*bytes + 1);
+    *size = strlen(text) / 2;
+    char *out = malloc(*size + 1);
     assert_non_null(out);
-    for (size_t i = 0; i < *bytes; i++) {
+    for (size_t i = 0; i < *size; i++) {
         unsigned value;
         assert_int_equal(sscanf(text + 2 * i, "%2x", &value), 1);
         out[i] = (char)value;
     }
-    out[*bytes] = 0;
+    out[*size] = 0;
     return out;
 }
 
@@ -79,13 +79,13 @@ static inline void assert_ids(const char *what, const char *text, const int32_t 
                  i < got_count ? got[i] : -1, i < want_count ? want[i] : -1, want_count);
 }
 
-static inline void assert_encodes(const b1_tokenizer *t, const char *what, const char *text, size_t bytes,
+static inline void assert_encodes(const b1_tokenizer *t, const char *what, const char *text, size_t size,
                                   unsigned flags, json_t *want)
 {
     b1_error err = {0};
     int32_t *got;
     int got_count, want_count;
-    if (b1_tokenizer_encode(t, text, bytes, flags, &got, &got_count, &err) != B1_OK)
+    if (b1_tokenizer_encode(t, text, size, flags, &got, &got_count, &err) != B1_OK)
         fail_msg("%s: %s", what, err.message);
     int32_t *ids = ids_of(want, &want_count);
     assert_ids(what, text, got, got_count, ids, want_count);
@@ -138,11 +138,11 @@ static inline void assert_decodes(const b1_tokenizer *t, const char *what, const
 {
     b1_error err = {0};
     char *got;
-    size_t bytes;
-    if (b1_tokenizer_decode(t, ids, count, special, &got, &bytes, &err) != B1_OK) fail_msg("%s: %s", what, err.message);
-    if (bytes != want_bytes || memcmp(got, want, bytes))
+    size_t size;
+    if (b1_tokenizer_decode(t, ids, count, special, &got, &size, &err) != B1_OK) fail_msg("%s: %s", what, err.message);
+    if (size != want_bytes || memcmp(got, want, size))
         fail_msg("%s: decodes to \"%.80s\", expected \"%.80s\"", what, got, want);
-    assert_int_equal(got[bytes], 0);
+    assert_int_equal(got[size], 0);
     char *streamed = stream_all(t, ids, count, special);
     if (memcmp(streamed, want, want_bytes + 1))
         fail_msg("%s: streams \"%.80s\", expected \"%.80s\"", what, streamed, want);
@@ -153,23 +153,23 @@ static inline void assert_decodes(const b1_tokenizer *t, const char *what, const
 /* All of an expected.json. */
 static inline void check_fixture(const b1_tokenizer *t, const char *name, json_t *expected)
 {
-    size_t i, bytes;
+    size_t i, size;
     json_t *c;
     json_array_foreach(json_object_get(expected, "cases"), i, c)
     {
-        char *text = from_hex(json_object_get(c, "text"), &bytes);
-        assert_encodes(t, name, text, bytes, 0, json_object_get(c, "plain"));
-        assert_encodes(t, name, text, bytes, B1_ENCODE_SPECIAL, json_object_get(c, "special"));
+        char *text = from_hex(json_object_get(c, "text"), &size);
+        assert_encodes(t, name, text, size, 0, json_object_get(c, "plain"));
+        assert_encodes(t, name, text, size, B1_ENCODE_SPECIAL, json_object_get(c, "special"));
         free(text);
     }
     json_array_foreach(json_object_get(expected, "decodes"), i, c)
     {
         int count;
         int32_t *ids = ids_of(json_object_get(c, "ids"), &count);
-        char *skip = from_hex(json_object_get(c, "skip"), &bytes);
-        assert_decodes(t, name, ids, count, false, skip, bytes);
-        char *all = from_hex(json_object_get(c, "all"), &bytes);
-        assert_decodes(t, name, ids, count, true, all, bytes);
+        char *skip = from_hex(json_object_get(c, "skip"), &size);
+        assert_decodes(t, name, ids, count, false, skip, size);
+        char *all = from_hex(json_object_get(c, "all"), &size);
+        assert_decodes(t, name, ids, count, true, all, size);
         free(skip);
         free(all);
         free(ids);
