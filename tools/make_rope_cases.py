@@ -21,6 +21,7 @@ CASES = [
     ("yarn", "yarn", 128, 1000000.0, {"factor": 4.0, "original": 32768, "fast": 32.0, "slow": 1.0, "truncate": True, "attention": 0.0}),
     ("yarn, range not rounded", "yarn", 64, 150000.0, {"factor": 32.0, "original": 4096, "fast": 32.0, "slow": 1.0, "truncate": False, "attention": 0.0}),
     ("yarn, other rotations", "yarn", 32, 10000.0, {"factor": 8.0, "original": 64, "fast": 16.0, "slow": 2.0, "truncate": True, "attention": 1.25}),
+    ("yarn, range beyond the head", "yarn", 32, 20.0, {"factor": 4.0, "original": 4096, "fast": 64.0, "slow": 1.0, "truncate": True, "attention": 0.0}),
     ("yarn, empty range", "yarn", 16, 10000.0, {"factor": 2.0, "original": 4, "fast": 32.0, "slow": 32.0, "truncate": False, "attention": 0.0}),
 ]
 
