@@ -43,7 +43,6 @@ struct b1_sampler {
     bool masked_any;
     uint8_t *masked;         /* [vocab] */
     float *work;             /* [vocab] logits after mask (−infinity) and penalty */
-    uint32_t *seen, epoch;   /* [vocab] seen[id] == epoch: the penalty of this call has been applied */
     float *weight;           /* [vocab] where top-k is off */
     candidate *all, *ending; /* [vocab] candidates; those of the bin where a filter ends */
 };
@@ -81,11 +80,10 @@ b1_status b1_sampler_create(const b1_sampler_options *options, int vocab, b1_sam
     s->vocab = vocab;
     s->masked = b1i_calloc(n, sizeof *s->masked);
     s->work = b1i_malloc(n * sizeof *s->work);
-    s->seen = b1i_calloc(n, sizeof *s->seen);
     s->weight = b1i_malloc(n * sizeof *s->weight);
     s->all = b1i_malloc(n * sizeof *s->all);
     s->ending = b1i_malloc(n * sizeof *s->ending);
-    if (!s->masked || !s->work || !s->seen || !s->weight || !s->all || !s->ending) {
+    if (!s->masked || !s->work || !s->weight || !s->all || !s->ending) {
         st = b1i_fail_memory(err, n * sizeof *s->all);
         goto fail;
     }
@@ -101,7 +99,6 @@ void b1_sampler_free(b1_sampler *s)
     if (!s) return;
     b1i_free(s->masked);
     b1i_free(s->work);
-    b1i_free(s->seen);
     b1i_free(s->weight);
     b1i_free(s->all);
     b1i_free(s->ending);
@@ -159,14 +156,8 @@ static b1_status adjust(b1_sampler *s, const float *logits, const int32_t *histo
     }
     if (!s->masked_any && (penalty == 1 || count == 0)) return B1_OK;
     memcpy(s->work, logits, (size_t)s->vocab * sizeof *logits);
-    if (++s->epoch == 0) { /* wrapped: marks of an old call must not look new */
-        memset(s->seen, 0, (size_t)s->vocab * sizeof *s->seen);
-        s->epoch = 1;
-    }
-    for (int i = 0; i < count && penalty != 1; i++) {
+    for (int i = 0; i < count && penalty != 1; i++) { /* from the logit as it came: once, however often the token did */
         int32_t id = history[i];
-        if (s->seen[id] == s->epoch) continue;
-        s->seen[id] = s->epoch;
         double v = logits[id] > 0 ? (double)logits[id] / penalty : (double)logits[id] * penalty;
         s->work[id] = (float)fmax(fmin(v, FLT_MAX), -FLT_MAX);
     }
