@@ -119,7 +119,7 @@ typedef struct gspec {
     int tensor_count;
 } gspec;
 
-static inline void g_free(gspec *g)
+static inline void g_clear(gspec *g)
 {
     for (int i = 0; i < g->key_count; i++) free_bytes(&g->keys[i].value);
     g->key_count = g->tensor_count = 0;

@@ -671,7 +671,7 @@ static void test_noise(void **state)
     int refused = 0;
     for (int round = 0; round < 5000; round++) {
         char noisy[4000];
-        memcpy(noisy, text, size);
+        memcpy(noisy, text, size + 1);
         for (int i = 0; i < 1 + round % 3; i++) {
             static const char usual[] = "0123456789-.e[]{}\":,tfn ";
             seed = b1i_mix64(seed);

@@ -39,7 +39,7 @@ static void refuse_path(const char *path, const char *words)
 static void refuse(const char *words)
 {
     refuse_path(g_write(&g, "bad.gguf"), words);
-    g_free(&g);
+    g_clear(&g);
 }
 
 static b1i_model *accept(void)
@@ -47,7 +47,7 @@ static b1i_model *accept(void)
     b1i_model *m = NULL;
     if (b1i_model_open(g_write(&g, "good.gguf"), B1I_LOAD_TENSORS, &m, &err) != B1_OK)
         fail_msg("refused: %s", err.message);
-    g_free(&g);
+    g_clear(&g);
     return m;
 }
 
@@ -301,7 +301,7 @@ static void test_rope_factors(void **state)
     memcpy(b.data + b.size - 32, bad, 8);
     refuse_path(write_file("bad.gguf", b.data, b.size), "rope_freqs.weight holds -0 at 1");
     free_bytes(&b);
-    g_free(&g);
+    g_clear(&g);
 }
 
 /* ---- what is refused ---- */
@@ -393,13 +393,13 @@ static void test_every_missing_tensor(void **state)
     (void)state;
     g_tiny(&g, "llama");
     int count = g.tensor_count;
-    g_free(&g);
+    g_clear(&g);
     for (int i = 0; i < count; i++) {
         g_tiny(&g, "llama");
         char words[100];
         snprintf(words, sizeof words, "tensor %s is missing", g.tensors[i].name);
         if (strcmp(g.tensors[i].name, "output.weight") == 0) {
-            g_free(&g);
+            g_clear(&g);
             continue;
         }
         g_drop(&g, g.tensors[i].name);
@@ -498,9 +498,9 @@ static const char *write_split(int of, int at, void (*change)(gspec *))
         if (i == 0)
             g = part; /* its keys may have moved */
         else
-            g_free(&part);
+            g_clear(&part);
     }
-    g_free(&g);
+    g_clear(&g);
     return first;
 }
 
@@ -581,8 +581,9 @@ static void test_noise(void **state)
     size_t header = original.size;
     original.size = 0;
     g_build(&g, &original);
-    g_free(&g);
+    g_clear(&g);
     put(&b, original.data, original.size);
+    if (!original.data || !b.data) return;
     uint64_t seed = 5;
     int refused = 0;
     for (int round = 0; round < 2000; round++) {

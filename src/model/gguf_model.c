@@ -415,9 +415,9 @@ static b1_status open_all(const char *path, parts *p, b1_error *err)
                       count);
         goto fail;
     }
-    p->part = b1i_calloc((size_t)count, sizeof *p->part);
+    p->part = b1i_calloc((size_t)count, sizeof(void *));
     if (!p->part) {
-        st = b1i_fail_memory(err, (size_t)count * sizeof *p->part);
+        st = b1i_fail_memory(err, (size_t)count * sizeof(void *));
         goto fail;
     }
     p->count = count;

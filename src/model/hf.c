@@ -72,9 +72,9 @@ static b1_status add_shard(shards *s, const char *name)
     if (!path) return b1i_fail_memory(s->err, strlen(s->directory) + strlen(name) + 2);
     B1I_TRY(b1i_safetensors_open(path, &file, s->err));
     copy = b1i_strdup(name);
-    if (!copy || !b1i_grow(&s->file, &s->file_capacity, s->count + 1, sizeof *s->file) ||
-        !b1i_grow(&s->name, &s->name_capacity, s->count + 1, sizeof *s->name)) {
-        st = b1i_fail_memory(s->err, (s->count + 1) * sizeof *s->file);
+    if (!copy || !b1i_grow(&s->file, &s->file_capacity, s->count + 1, sizeof(void *)) ||
+        !b1i_grow(&s->name, &s->name_capacity, s->count + 1, sizeof(void *))) {
+        st = b1i_fail_memory(s->err, (s->count + 1) * sizeof(void *));
         goto fail;
     }
     s->file[s->count] = file;
@@ -134,7 +134,7 @@ fail:
 static b1_status open_shards(shards *s)
 {
     static const char single[] = "model.safetensors", index[] = "model.safetensors.index.json";
-    bool no_memory;
+    bool no_memory = false;
     if (exists(s->directory, single, &no_memory)) return add_shard(s, single);
     if (no_memory) return b1i_fail_memory(s->err, strlen(s->directory));
     if (!exists(s->directory, index, &no_memory) && !no_memory)
@@ -242,7 +242,7 @@ static b1_status take_maps(b1i_model *m, shards *s)
 static b1_status read_config(const char *directory, b1i_hf_config *out, b1_error *err)
 {
     b1_status st;
-    bool no_memory;
+    bool no_memory = false;
     char *path = join(directory, "config.json"), *text = NULL;
     size_t bytes;
     if (!path) return b1i_fail_memory(err, strlen(directory));
@@ -272,9 +272,9 @@ fail:
 b1_status b1i_model_open_hf(const char *directory, unsigned parts, b1i_model **out, b1_error *err)
 {
     b1_status st;
-    b1i_hf_config read;
+    b1i_hf_config read = {0};
     shards s = {.directory = directory, .err = err};
-    bool no_memory;
+    bool no_memory = false;
     *out = NULL;
     b1i_model *m = b1i_calloc(1, sizeof *m);
     if (!m) return b1i_fail_memory(err, sizeof *m);
