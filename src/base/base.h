@@ -21,6 +21,7 @@ static inline b1_status b1i_fail_status(b1_status status, b1_status same)
 #define b1i_fail(err, status, ...) b1i_fail_status(status, (b1i_fail)(err, status, __VA_ARGS__))
 /* The sentence for an allocation of `bytes` that failed. */
 b1_status b1i_fail_memory(b1_error *err, size_t bytes);
+#define b1i_fail_memory(err, bytes) b1i_fail_status(B1_MEMORY, (b1i_fail_memory)(err, bytes))
 
 /* Forwards a failure; every function has one `fail:` label and a `b1_status st`. */
 #define B1I_TRY(call)                          \

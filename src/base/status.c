@@ -86,7 +86,7 @@ b1_status(b1i_fail)(b1_error *err, b1_status status, const char *format, ...)
     return status;
 }
 
-b1_status b1i_fail_memory(b1_error *err, size_t bytes)
+b1_status(b1i_fail_memory)(b1_error *err, size_t bytes)
 {
     return b1i_fail(err, B1_MEMORY, "not enough memory: an allocation of %zu bytes failed", bytes);
 }
