@@ -21,10 +21,10 @@ enum {
     CONTEXT_MAX = 1 << 30
 };
 
-static b1_status check_size(const char *path, const char *what, int value, int max, b1_error *err)
+static b1_status check_size(const char *path, const char *what, int value, int least, int max, b1_error *err)
 {
-    if (value >= 1 && value <= max) return B1_OK;
-    return b1i_fail(err, B1_MODEL, "%s: the %s is %d, expected 1 to %d", path, what, value, max);
+    if (value >= least && value <= max) return B1_OK;
+    return b1i_fail(err, B1_MODEL, "%s: the %s is %d, expected %d to %d", path, what, value, least, max);
 }
 
 static b1_status check_number(const char *path, const char *what, double value, double above, double max, b1_error *err)
@@ -41,7 +41,7 @@ static b1_status check_rope(const b1i_config *c, const char *path, b1_error *err
     if (r->kind == b1i_rope_plain) return B1_OK;
     B1I_TRY(check_number(path, "RoPE scaling factor", r->factor, 0, 1e6, err));
     if (r->kind == b1i_rope_linear) return B1_OK;
-    B1I_TRY(check_size(path, "RoPE scaling's original context", r->original_context, CONTEXT_MAX, err));
+    B1I_TRY(check_size(path, "RoPE scaling's original context", r->original_context, 1, CONTEXT_MAX, err));
     if (r->kind == b1i_rope_llama3) {
         B1I_TRY(check_number(path, "RoPE scaling's low_freq_factor", r->low_freq_factor, 0, 1e6, err));
         B1I_TRY(
@@ -57,16 +57,18 @@ fail:
 
 b1_status b1i_config_check(const b1i_config *c, const char *path, b1_error *err)
 {
+    /* Matrices have two rows at least: one row is a vector everywhere else. */
     const struct {
         const char *what;
-        int value, max;
-    } sizes[] = {{"number of layers", c->layers, LAYERS_MAX},    {"hidden size", c->hidden, WIDTH_MAX},
-                 {"feed-forward size", c->ffn, FFN_MAX},         {"number of heads", c->heads, HEADS_MAX},
-                 {"number of KV heads", c->kv_heads, HEADS_MAX}, {"head dimension", c->head_dim, HEAD_DIM_MAX},
-                 {"vocabulary's size", c->vocab, VOCAB_MAX},     {"longest context", c->context_max, CONTEXT_MAX}};
+        int value, least, max;
+    } sizes[] = {
+        {"number of layers", c->layers, 1, LAYERS_MAX},    {"hidden size", c->hidden, 2, WIDTH_MAX},
+        {"feed-forward size", c->ffn, 2, FFN_MAX},         {"number of heads", c->heads, 1, HEADS_MAX},
+        {"number of KV heads", c->kv_heads, 1, HEADS_MAX}, {"head dimension", c->head_dim, 2, HEAD_DIM_MAX},
+        {"vocabulary's size", c->vocab, 2, VOCAB_MAX},     {"longest context", c->context_max, 1, CONTEXT_MAX}};
     b1_status st;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        B1I_TRY(check_size(path, sizes[i].what, sizes[i].value, sizes[i].max, err));
+        B1I_TRY(check_size(path, sizes[i].what, sizes[i].value, sizes[i].least, sizes[i].max, err));
     if (c->heads % c->kv_heads != 0)
         return b1i_fail(err, B1_MODEL, "%s: %d heads do not divide evenly into %d KV heads", path, c->heads,
                         c->kv_heads);
