@@ -151,7 +151,7 @@ static void test_sizes(void **state)
                      {"-1", "-1"},      {"0", " is 0"},      {"4294967304", "4294967304"}};
         for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
             snprintf(extra, sizeof extra, "'%s':%s", needed[i], wrong[k].value);
-            refuse("llama", extra, NULL, k < 5 || k == 6 ? needed[i] : "expected 1 to");
+            refuse("llama", extra, NULL, k < 5 || k == 6 ? needed[i] : "is 0, expected ");
             assert_words(wrong[k].words);
         }
     }
@@ -166,6 +166,8 @@ static void test_uneven(void **state)
     refuse("llama", "'head_dim':5", NULL, "head dimension is 5");
     refuse("llama", "'head_dim':10000", NULL, "head dimension is 10000");
     refuse("llama", "'num_hidden_layers':1000000", NULL, "number of layers is 1000000");
+    refuse("llama", "'vocab_size':1", NULL, "vocabulary's size is 1, expected 2 to");
+    refuse("llama", "'intermediate_size':1", NULL, "feed-forward size is 1, expected 2 to");
     refuse("llama", "'rms_norm_eps':0", NULL, "epsilon is 0");
     refuse("llama", "'rms_norm_eps':'1e-5'", NULL, "rms_norm_eps is a string, expected a number");
     refuse("llama", "'rope_theta':-1", NULL, "theta");
@@ -621,6 +623,58 @@ static void test_shards(void **state)
     remove_file("model.safetensors");
 }
 
+/* ---- with a tokenizer ---- */
+
+static const char tokenizer[] =
+    "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":5,\"content\":\"</s>\",\"special\":true,\"single_word\":false,"
+    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false}],\"normalizer\":null,\"pre_tokenizer\":{\"type\":"
+    "\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true},\"post_processor\":null,"
+    "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},"
+    "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+    "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
+    "\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"abc\":4},\"merges\":[\"a b\",[\"ab\",\"c\"]]}}";
+
+static void test_tokenizer(void **state)
+{
+    (void)state;
+    sspec s;
+    b1i_model *m = NULL;
+    s_tiny(&s, "llama");
+    s_write(&s, "model.safetensors");
+    put_config("llama", NULL);
+    /* none: the model has none */
+    assert_int_equal(b1i_model_open(folder, B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err), B1_OK);
+    assert_null(m->tokenizer);
+    b1i_model_close(m);
+    write_file("tokenizer.json", tokenizer, strlen(tokenizer));
+    long live = b1i_alloc_live(), n = 0;
+    b1_status st;
+    do {
+        b1i_alloc_fail_at(n++);
+        st = b1i_model_open(folder, B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err);
+        b1i_alloc_fail_at(-1);
+        if (st != B1_OK) {
+            if (st != B1_MEMORY) fail_msg("allocation %ld: %s", n - 1, err.message);
+            assert_int_equal(b1i_alloc_live(), live);
+        }
+    } while (st != B1_OK);
+    assert_true(n > 20);
+    int32_t *ids = NULL;
+    int count = 0;
+    assert_int_equal(b1_tokenizer_encode(m->tokenizer, "abcab", 5, 0, &ids, &count, &err), B1_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(ids[0], 4);
+    assert_int_equal(ids[1], 3);
+    b1_free(ids);
+    b1i_model_close(m);
+    assert_int_equal(b1i_alloc_live(), live);
+    write_file("tokenizer.json", "{", 1);
+    assert_int_equal(b1i_model_open(folder, B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err), B1_MODEL);
+    assert_words("tokenizer.json");
+    remove_file("tokenizer.json");
+    remove_file("model.safetensors");
+}
+
 /* ---- failures and noise ---- */
 
 static long fail_each(bool json)
@@ -702,16 +756,27 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fields),        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_architecture),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_uneven),        cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_rope_places),   cmocka_unit_test(test_rope_llama3),
-        cmocka_unit_test(test_rope_yarn),     cmocka_unit_test(test_rope_unknown),
-        cmocka_unit_test(test_window),        cmocka_unit_test(test_end_tokens),
-        cmocka_unit_test(test_directory),     cmocka_unit_test(test_biases),
-        cmocka_unit_test(test_tied),          cmocka_unit_test(test_every_missing_tensor),
-        cmocka_unit_test(test_wrong_tensors), cmocka_unit_test(test_missing_files),
-        cmocka_unit_test(test_shards),        cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_uneven),
+        cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_rope_places),
+        cmocka_unit_test(test_rope_llama3),
+        cmocka_unit_test(test_rope_yarn),
+        cmocka_unit_test(test_rope_unknown),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_every_missing_tensor),
+        cmocka_unit_test(test_wrong_tensors),
+        cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, make, clean);

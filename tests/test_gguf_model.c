@@ -603,6 +603,59 @@ static void test_noise(void **state)
     free_bytes(&original);
 }
 
+/* ---- with a tokenizer ---- */
+
+static void test_tokenizer(void **state)
+{
+    (void)state;
+    static const char path[] = B1I_SOURCE_DIR "/fuzz/corpus/gguf/llama";
+    long live = b1i_alloc_live(), n = 0;
+    b1i_model *m;
+    b1_status st;
+    do {
+        b1i_alloc_fail_at(n++);
+        st = b1i_model_open(path, B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err);
+        b1i_alloc_fail_at(-1);
+        if (st != B1_OK) {
+            if (st != B1_MEMORY) fail_msg("allocation %ld: %s", n - 1, err.message);
+            assert_int_equal(b1i_alloc_live(), live);
+        }
+    } while (st != B1_OK);
+    assert_true(n > 12);
+    assert_int_equal(m->config.vocab, 260);
+    assert_int_equal(b1_tokenizer_vocab(m->tokenizer), 260);
+    int32_t *ids = NULL;
+    int count = 0;
+    assert_int_equal(b1_tokenizer_encode(m->tokenizer, "Hello", 5, 0, &ids, &count, &err), B1_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(ids[0], 258); /* "Hell" */
+    b1_free(ids);
+    b1i_model_close(m);
+    assert_int_equal(b1i_alloc_live(), live);
+    /* a model without these keys has no tokenizer; a damaged one has an error */
+    g_tiny(&g, "llama");
+    assert_int_equal(b1i_model_open(g_write(&g, "none.gguf"), B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err), B1_OK);
+    assert_null(m->tokenizer);
+    b1i_model_close(m);
+    g_string(&g, "tokenizer.ggml.model", "gpt2");
+    assert_int_equal(b1i_model_open(g_write(&g, "damaged.gguf"), B1I_LOAD_TENSORS | B1I_LOAD_TOKENIZER, &m, &err),
+                     B1_MODEL);
+    assert_words("damaged.gguf");
+    g_clear(&g);
+}
+
+/* No model, but a tokenizer. */
+static void test_vocabulary_alone(void **state)
+{
+    (void)state;
+    static const char path[] = B1I_SOURCE_DIR "/fuzz/corpus/gguf/vocabulary";
+    b1i_model *m = NULL;
+    refuse_path(path, "has no tensors");
+    assert_int_equal(b1i_model_open(path, B1I_LOAD_TOKENIZER, &m, &err), B1_OK);
+    assert_int_equal(b1_tokenizer_vocab(m->tokenizer), 265);
+    b1i_model_close(m);
+}
+
 /* ---- the default model ---- */
 
 static void test_default_model(void **state)
@@ -677,6 +730,8 @@ int main(void)
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_vocabulary_alone),
         cmocka_unit_test(test_default_model),
     };
     return cmocka_run_group_tests(tests, make, clean);
