@@ -6,26 +6,23 @@
  */
 #include "cpu/simd/simd.h"
 
-/* Lines that are asked for ahead of use; across the panel's end lies the next one. */
-enum { AHEAD = 4096 };
-
 /* Columns c and c + 1 of 16 rows, c even. */
 B1I_OP void weights(b1i_format_id format, const uint8_t *panel, int64_t c, vf *w0, vf *w1)
 {
     if (format == b1i_f32) {
         *w0 = vf_load((const float *)panel + c * 16);
         *w1 = vf_load((const float *)panel + c * 16 + 16);
-        v_prefetch(panel + c * 64 + AHEAD);
-        v_prefetch(panel + c * 64 + 64 + AHEAD);
+        v_ahead(panel + c * 64);
+        v_ahead(panel + c * 64 + 64);
     } else if (format == b1i_f16) {
         *w0 = vf_load_f16((const uint16_t *)panel + c * 16);
         *w1 = vf_load_f16((const uint16_t *)panel + c * 16 + 16);
-        v_prefetch(panel + c * 32 + AHEAD);
+        v_ahead(panel + c * 32);
     } else {
         vi both = vi_load(panel + c * 32);
         *w0 = vf_low_bf16(both);
         *w1 = vf_high_bf16(both);
-        v_prefetch(panel + c * 32 + AHEAD);
+        v_ahead(panel + c * 32);
     }
 }
 
@@ -37,7 +34,7 @@ B1I_OP void turn(b1i_format_id format, int T, int S, const uint8_t *panel, int64
 #ifdef VB_DOT
     if (format == b1i_bf16) {
         vi w = vi_load(panel + c * 32);
-        v_prefetch(panel + c * 32 + AHEAD);
+        v_ahead(panel + c * 32);
         B1I_UNROLL for (int t = 0; t < T; t++) s0[t] = vb_dot(s0[t], w, (const uint16_t *)x[t] + c);
         return;
     }

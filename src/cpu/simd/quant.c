@@ -8,37 +8,40 @@
 #include "cpu/simd/simd.h"
 #include "plan/row16.h"
 
-/* Lines that are asked for ahead of use; across the panel's end lies the next one. */
-enum { AHEAD = 4096 };
-
 typedef const b1i_act_block *rows_of_x;
 
 #define EACH_ROW B1I_UNROLL for (int t = 0; t < T; t++)
 
-B1I_OP void ahead(const uint8_t *p, int lines)
-{
-    B1I_UNROLL for (int i = 0; i < lines; i++) v_prefetch(p + AHEAD + i * B1I_LINE);
-}
-
 /* sum[t] += the dot of 32 columns in form N (4 bits) or H N (5 bits) with block b of x. */
 B1I_OP void dots(int bits, int T, const uint8_t *body, const rows_of_x *x, int64_t b, vi *sum)
 {
-    const vi nibble = vi_set(0x0f0f0f0f), fifth = vi_set(0x10101010);
+    const vi nibble = vi_set(0x0f0f0f0f), fifth = vi_set(0x10101010), upper = vi_set((int)0xf0f0f0f0);
+    /* Dots that take whole bytes leave the high nibbles where they are: 16 times too large, summed apart. */
+    const bool unshifted = VD_BYTES && bits == 4 && T <= 2;
     const vi plane = bits == 5 ? vi_load(body) : vi_zero();
     const uint8_t *q = bits == 5 ? body + B1I_LINE : body;
-    vd d[8];
-    ahead(body, bits == 5 ? 5 : 4);
+    vd d[8], e[8];
+    if (bits == 5) v_ahead(body);
     EACH_ROW d[t] = vd_begin(sum[t]);
+    if (unshifted) EACH_ROW e[t] = vd_begin(vi_zero());
     B1I_UNROLL for (int i = 0; i < 4; i++)
     {
         vi w = vi_load(q + i * B1I_LINE);
-        vi low = vi_and(w, nibble), high = vi_and(vi_shr(w, 4), nibble);
+        v_keep(w);
+        v_ahead(q + i * B1I_LINE);
+        vi low = vi_and(w, nibble), high = unshifted ? vi_and(w, upper) : vi_and(vi_shr(w, 4), nibble);
         if (bits == 5) {
             low = vi_or_and(low, vi_shl(plane, 4 - i), fifth);
             high = vi_or_and(high, vi_shr(plane, i), fifth);
         }
         EACH_ROW d[t] = vd_dot(d[t], low, x[t][b].q + 4 * i);
-        EACH_ROW d[t] = vd_dot(d[t], high, x[t][b].q + 16 + 4 * i);
+        EACH_ROW
+        {
+            if (unshifted)
+                e[t] = vd_dot(e[t], high, x[t][b].q + 16 + 4 * i);
+            else
+                d[t] = vd_dot(d[t], high, x[t][b].q + 16 + 4 * i);
+        }
         if (bits == 5 && i == 1 && VD_RUN) EACH_ROW
             {
                 sum[t] = vd_end(sum[t], d[t]);
@@ -46,6 +49,7 @@ B1I_OP void dots(int bits, int T, const uint8_t *body, const rows_of_x *x, int64
             }
     }
     EACH_ROW sum[t] = vd_end(sum[t], d[t]);
+    if (unshifted) EACH_ROW sum[t] = vi_add(sum[t], vi_sar(vd_end(vi_zero(), e[t]), 4));
 }
 
 /* The block's own scale of x. */
@@ -78,11 +82,11 @@ B1I_OP void block_min(int bits, int T, vf d, vf m, const uint8_t *body, const ro
 B1I_OP void block_q8_0(int T, const uint8_t *scale, const uint8_t *body, const rows_of_x *x, int64_t b, vf *acc)
 {
     vi sum[8];
-    ahead(body, 8);
     EACH_ROW sum[t] = VS_ZERO ? vi_mul_halves(vi_set(x[t][b].sum), -VS_ZERO, 0) : vi_zero();
     B1I_UNROLL for (int i = 0; i < 8; i++)
     {
         vi w = vs_weights(vi_load(body + i * B1I_LINE));
+        v_ahead(body + i * B1I_LINE);
         EACH_ROW sum[t] = vs_dot(sum[t], w, x[t][b].q + 4 * i);
     }
     vf d = vf_load_f16((const uint16_t *)scale);
@@ -95,7 +99,7 @@ B1I_OP void block_q8_0(int T, const uint8_t *scale, const uint8_t *body, const r
     {                                                                                               \
         const int64_t blocks = cols / 32;                                                           \
         for (int64_t b = 0; b + 2 <= blocks; b += 2, panel += B1I_LINE + 2 * body_bytes) {          \
-            ahead(panel, 1);                                                                        \
+            v_ahead(panel);                                                                         \
             block(T, panel, panel + B1I_LINE, x, b, acc);                                           \
             block(T, panel + 32, panel + B1I_LINE + body_bytes, x, b + 1, acc);                     \
         }                                                                                           \
@@ -112,7 +116,7 @@ B1I_OP void tile_min(int bits, int T, const uint8_t *panel, int64_t cols, const 
     const int64_t blocks = cols / 32;
     for (int64_t b = 0; b < blocks; b++, panel += B1I_LINE + (bits == 4 ? B1I_BODY_Q4_1 : B1I_BODY_Q5_1)) {
         vf d = vf_load_f16((const uint16_t *)panel), m = vf_load_f16((const uint16_t *)panel + 16);
-        ahead(panel, 1);
+        v_ahead(panel);
         block_min(bits, T, d, m, panel + B1I_LINE, x, b, acc);
     }
 }
@@ -128,7 +132,7 @@ B1I_OP void tile_k(int bits, int T, const uint8_t *panel, int64_t cols, const ro
         vf d = vf_load_f16((const uint16_t *)panel);
         vf m = vf_sub(vf_zero(), vf_load_f16((const uint16_t *)panel + 16));
         vi pair[4];
-        ahead(panel, 4);
+        B1I_UNROLL for (int i = 0; i < 4; i++) v_ahead(panel + i * B1I_LINE);
         for (int p = 0; p < 3; p++) pair[p] = vi_load(panel + (1 + p) * B1I_LINE);
         pair[3] = vi_or(vi_shr(pair[0], 24), vi_shl(vi_shr(pair[1], 24), 8));
         pair[3] = vi_or(pair[3], vi_shl(vi_and(vi_shr(pair[2], 24), byte), 16));
@@ -153,7 +157,8 @@ B1I_OP void block_q6(int T, vf d0, vf d1, const uint8_t *body, const rows_of_x *
     const vi p0 = vi_load(body), p1 = vi_load(body + B1I_LINE);
     vi s0[8], s1[8];
     vd e0[8], e1[8];
-    ahead(body, 6);
+    v_ahead(body);
+    v_ahead(body + B1I_LINE);
     EACH_ROW
     {
         vi half = vi_set(b1i_word(x[t][b].half));
@@ -165,6 +170,7 @@ B1I_OP void block_q6(int T, vf d0, vf d1, const uint8_t *body, const rows_of_x *
     B1I_UNROLL for (int i = 0; i < 4; i++)
     {
         vi w = vi_load(body + (2 + i) * B1I_LINE);
+        v_ahead(body + (2 + i) * B1I_LINE);
         vi q0 = i == 0 ? vi_shl(p0, 4) : i == 1 ? vi_shl(p0, 2) : i == 2 ? p0 : vi_shr(p0, 2);
         vi q1 = i == 0 ? vi_shl(p1, 4) : i == 1 ? vi_shl(p1, 2) : i == 2 ? p1 : vi_shr(p1, 2);
         vi low = vi_or_and(vi_and(w, nibble), q0, high2);
@@ -197,7 +203,7 @@ B1I_OP void tile_q6_k(int T, const uint8_t *panel, int64_t cols, const rows_of_x
         }
         vf d = vf_load_f16((const uint16_t *)line + k % 2 * 16);
         const int8_t *scales = (const int8_t *)panel;
-        ahead(panel, 4);
+        B1I_UNROLL for (int i = 0; i < 4; i++) v_ahead(panel + i * B1I_LINE);
         panel += 256;
         for (int s = 0; s < 8; s++, panel += 384) {
             vf d0 = vf_mul(d, vf_from(vi_load_i8(scales + 32 * s)));

@@ -5,10 +5,10 @@
  * gives the operations, all inlined. Nothing here is seen outside the folder but the tables' names in isa.h.
  *
  * Dots of 4 columns, w [16 lanes] of 4 bytes, x 4 int8 that all lanes share:
- *   vd_dot   w is unsigned. Where VD_RUN is 1 a vd holds 16-bit sums, which take 8 dots of 4-bit weights, 4 of 5-bit
- *            or 2 of 6-bit ones before vd_end() must empty it; else a vd is a vi.
- *            Use: d = vd_begin(sum); d = vd_dot(d, w, x) …; sum = vd_end(sum, d).
- *   vs_dot   w is signed, and has gone through vs_weights(); the result is too large by VS_ZERO · Σ x.
+ *   vd_dot   w is unsigned, below 128 but where VD_BYTES is 1. Where VD_RUN is 1 a vd holds 16-bit sums, which take 8
+ * dots of 4-bit weights, 4 of 5-bit or 2 of 6-bit ones before vd_end() must empty it; else a vd is a vi. Use: d =
+ * vd_begin(sum); d = vd_dot(d, w, x) …; sum = vd_end(sum, d). vs_dot   w is signed, and has gone through vs_weights();
+ * the result is too large by VS_ZERO · Σ x.
  */
 #ifndef B1I_SIMD_H
 #define B1I_SIMD_H
@@ -42,6 +42,19 @@ B1I_OP int32_t b1i_word(const void *p)
 #endif
 
 /* ---- over any of them ---- */
+
+#ifndef FAR
+#define FAR  8192
+#define NEAR 2048
+#endif
+/* Asks for what lies ahead in the stream of weights, across a panel's end too: every line far ahead into the
+ * second-level cache, where it does not hold one of the first level's few buffers for as long as memory takes, and
+ * nearer into the first. One of both, at any distance, keeps up less well. */
+B1I_OP void v_ahead(const uint8_t *p)
+{
+    v_prefetch_far(p + B1I_FAR);
+    v_prefetch(p + B1I_NEAR);
+}
 
 /* The lanes' sum and maximum, always in the same order. */
 B1I_OP float vf_sum(vf a)

@@ -102,7 +102,7 @@ B1I_OP vi vi_mul_halves(vi x, int16_t low, int16_t high)
 }
 
 #if defined(__AVXVNNI__)
-enum { VD_RUN = 0 };
+enum { VD_RUN = 0, VD_BYTES = 1 };
 typedef vi vd;
 B1I_OP vd vd_begin(vi sum) { return sum; }
 B1I_OP vd vd_dot(vd s, vi w, const int8_t *x)
@@ -119,7 +119,7 @@ enum { VS_ZERO = 128 };
 B1I_OP vi vs_weights(vi w) { return vi_xor(w, vi_set((int)0x80808080)); }
 B1I_OP vi vs_dot(vi s, vi w, const int8_t *x) { return vd_dot(s, w, x); }
 #else
-enum { VD_RUN = 1 };
+enum { VD_RUN = 1, VD_BYTES = 0 };
 typedef vi vd; /* 32 sums of 16 bits */
 B1I_OP vd vd_begin(vi sum)
 {
@@ -157,5 +157,7 @@ B1I_OP vi vs_dot(vi s, vi w, const int8_t *x)
 #define B1I_QUANT_TILE  4
 #define B1I_VALUE_WIDTH 1
 
+/* Loaded once, however often it is used. */
+#define v_keep(x)         __asm__("" : "+x"((x).a), "+x"((x).b))
 #define v_prefetch(p)     _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define v_prefetch_far(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)

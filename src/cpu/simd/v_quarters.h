@@ -104,7 +104,7 @@ B1I_OP vi vi_mul_halves(vi x, int16_t low, int16_t high)
     B1I_EACH(vi, (x.q[i] << 16 >> 16) * low + (x.q[i] >> 16) * high);
 }
 
-enum { VD_RUN = 0, VS_ZERO = 0 };
+enum { VD_RUN = 0, VD_BYTES = 0, VS_ZERO = 0 };
 typedef vi vd;
 B1I_OP vd vd_begin(vi sum) { return sum; }
 B1I_OP vi vd_end(vi sum, vd s)
@@ -214,5 +214,6 @@ B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 #endif
 #define B1I_VALUE_WIDTH 1
 
+#define v_keep(x)         (void)(x)
 #define v_prefetch(p)     __builtin_prefetch(p, 0, 3)
 #define v_prefetch_far(p) __builtin_prefetch(p, 0, 2)
