@@ -9,7 +9,8 @@
 #include "cpu/kernels.h"
 
 /* Best first; X(name). avx512bf16 multiplies bfloat16 pairs itself, which on Sapphire Rapids takes 2.1 cycles for 32
- * products where two conversions and two f32 FMAs take 2 and keep the activations in f32; so it is there to be named. */
+ * products where two conversions and two f32 FMAs take 2 and keep the activations in f32; so it is there to be named.
+ */
 #if defined(__x86_64__)
 #define B1I_ISAS(X) X(avx512vnni) X(avx512bf16) X(avx512) X(avxvnni) X(avx2) X(generic)
 #elif defined(__aarch64__)
