@@ -115,9 +115,9 @@ static void print_row(const bench *b, const cell *c)
 {
     const b1i_bench_result *r = &c->result;
     if (b->done == 0)
-        printf("%-20s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
+        printf("%-36s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
                "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
-    printf("%-20s %-8s %-12s %7d ", b->name, b->weights, c->executor, c->context);
+    printf("%-36s %-8s %-12s %7d ", b->name, b->weights, c->executor, c->context);
     if (c->message) {
         printf("%s: %s\n", c->status, c->message);
     } else {

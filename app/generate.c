@@ -62,6 +62,7 @@ void b1i_generator_close(b1i_generator *g)
     b1i_free(g->tokens);
     b1i_free(g->text);
     b1i_free(g->step_ns);
+    b1i_free(g->host_ns);
     *g = (b1i_generator){0};
 }
 
@@ -131,7 +132,7 @@ static b1_status start(b1i_generator *g, const int32_t *prompt, int count, b1_er
 {
     g->prompt_count = g->token_count = 0;
     g->text_bytes = g->step_count = g->written = 0;
-    g->prefill_ns = g->first_token_ns = g->host_ns = 0;
+    g->prefill_ns = g->first_token_ns = 0;
     g->stop = b1i_stop_length;
     int context = b1_session_context(g->session);
     if (count < 1) return b1i_fail(err, B1_ARGUMENT, "the prompt is empty, but a model needs at least one token");
@@ -152,6 +153,9 @@ static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, bool str
     uint64_t begin = b1i_now_ns();
     int total = g->prompt_count + g->token_count;
     int32_t token;
+    if (!b1i_grow(&g->host_ns, &g->host_room, (size_t)g->token_count + 1, sizeof *g->host_ns))
+        return b1i_fail_memory(err, sizeof *g->host_ns);
+    g->host_ns[g->token_count] = 0;
     size_t bytes = 0, from = g->text_bytes;
     b1_status st;
     B1I_TRY(b1_sampler_next(g->sampler, b1_session_logits(g->session), g->tokens, total, &token, err));
@@ -170,7 +174,7 @@ static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, bool str
         *ended = true;
     }
     if (!*ended) B1I_TRY(write_text(g, g->text_bytes - held_back(g), stream, err));
-    g->host_ns += b1i_now_ns() - begin;
+    g->host_ns[g->token_count - 1] = (double)(b1i_now_ns() - begin);
     return B1_OK;
 fail:
     return st;
@@ -235,15 +239,18 @@ b1_status b1i_generator_gap(b1i_generator *g, b1i_gap *out, b1_error *err)
     if (g->step_count == 0) return B1_OK;
     b1_status st = b1_session_read_ceiling(g->session, CEILING_BUDGET_NS, &out->ceiling_gbps, err);
     if (st != B1_OK && st != B1_MEMORY) return st;
-    double *work = b1i_malloc(g->step_count * sizeof *work);
-    if (!work) return b1i_fail_memory(err, g->step_count * sizeof *work);
+    size_t tokens = (size_t)g->token_count;
+    double *work = b1i_malloc((g->step_count + tokens) * sizeof *work);
+    if (!work) return b1i_fail_memory(err, (g->step_count + tokens) * sizeof *work);
+    double *host = work + g->step_count;
     memcpy(work, g->step_ns, g->step_count * sizeof *work);
+    memcpy(host, g->host_ns, tokens * sizeof *work);
     out->median_ms = b1i_median(work, g->step_count) / 1e6;
     out->p99_ms = b1i_percentile(work, g->step_count, 99) / 1e6;
     out->max_ms = work[g->step_count - 1] / 1e6;
+    out->host_ms = b1i_median(host, tokens) / 1e6;
     b1i_free(work);
     if (out->ceiling_gbps > 0) out->r_ceiling = (double)out->traffic_bytes / out->ceiling_gbps / (out->median_ms * 1e6);
-    out->host_ms = (double)g->host_ns / g->token_count / 1e6;
     out->measured = true;
     return B1_OK;
 }

@@ -37,11 +37,10 @@ typedef struct b1i_generator {
     int prompt_count, token_count;
     char *text;      /* [text_bytes], valid UTF-8 */
     double *step_ns; /* [step_count] host time of each decode step */
-    size_t token_room, text_bytes, text_room, step_count, step_room;
+    size_t token_room, text_bytes, text_room, step_count, step_room, host_room;
     size_t written; /* bytes of the text that were streamed */
     b1i_stop stop;
     uint64_t prefill_ns, first_token_ns; /* the latter counts from the command's start; 0: no token came */
-    uint64_t host_ns;                    /* sampling and text of all tokens */
 } b1i_generator;
 
 /* `options` must outlive the generator. B1_UNSUPPORTED where the model has no tokenizer. */
@@ -57,9 +56,9 @@ b1_status b1i_generate(b1i_generator *generator, const int32_t *prompt, int coun
 typedef struct b1i_gap {
     bool measured; /* false: no decode step, and all but traffic_bytes is 0 */
     double median_ms, p99_ms, max_ms;
-    uint64_t traffic_bytes; /* of the steps' median context */
+    uint64_t traffic_bytes;         /* of the steps' median context */
     double ceiling_gbps, r_ceiling; /* 0 where there is nothing to read: the executor packs no weights */
-    double host_ms; /* sampling and text of one token, beside the step */
+    double host_ms;                 /* sampling and text of one token, beside the step; median */
 } b1i_gap;
 /* Reads the ceiling too, in at most 50 ms. */
 b1_status b1i_generator_gap(b1i_generator *generator, b1i_gap *out, b1_error *err);
