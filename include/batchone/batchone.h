@@ -256,6 +256,8 @@ B1_API void b1_free(void *memory);
 
 /* ---- sampler --------------------------------------------------------------------------------------------------- */
 
+/* Order: mask, repetition penalty, temperature, top-k, top-p (of what top-k left), min-p (against the largest), draw.
+ * The same logits, history and seed give the same tokens on every machine. */
 typedef struct b1_sampler_options {
     double temperature;        /* 0 is argmax */
     int top_k;                 /* 0: off */
