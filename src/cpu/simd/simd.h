@@ -43,10 +43,7 @@ B1I_OP int32_t b1i_word(const void *p)
 
 /* ---- over any of them ---- */
 
-#ifndef FAR
-#define FAR  8192
-#define NEAR 2048
-#endif
+enum { B1I_FAR = 8192, B1I_NEAR = 2048 };
 /* Asks for what lies ahead in the stream of weights, across a panel's end too: every line far ahead into the
  * second-level cache, where it does not hold one of the first level's few buffers for as long as memory takes, and
  * nearer into the first. One of both, at any distance, keeps up less well. */
