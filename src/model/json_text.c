@@ -211,6 +211,9 @@ static const char *over_string(const char *at)
     return at + 1;
 }
 
+/* What over_value() stops at inside an object or array. */
+static const bool structural[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
+
 static const char *over_value(const char *at)
 {
     if (*at == '"') return over_string(at);
@@ -221,6 +224,7 @@ static const char *over_value(const char *at)
         return at;
     }
     for (int depth = 0;;) {
+        while (!structural[(uint8_t)*at]) at++;
         if (*at == '"') {
             at = over_string(at);
             continue;
@@ -264,6 +268,16 @@ b1i_json b1i_json_get(b1i_json v, const char *name)
     for (b1i_json_walk w = {v, false}; b1i_json_next(&w, &key, &value);)
         if (b1i_json_equals(key, name)) return value;
     return NULL;
+}
+
+void b1i_json_members(b1i_json v, const char *const *name, int count, b1i_json *value)
+{
+    b1i_json key, found;
+    for (int i = 0; i < count; i++) value[i] = NULL;
+    if (!b1i_json_is(v, '{')) return;
+    for (b1i_json_walk w = {v, false}; b1i_json_next(&w, &key, &found);)
+        for (int i = 0; i < count; i++)
+            if (b1i_json_equals(key, name[i])) value[i] = found;
 }
 
 const char *b1i_json_raw(b1i_json v, size_t *bytes, bool *plain)

@@ -32,6 +32,9 @@ bool b1i_json_next(b1i_json_walk *walk, b1i_json *key, b1i_json *value);
 /* The first member of that name, or NULL; also where `v` is no object. */
 b1i_json b1i_json_get(b1i_json v, const char *name);
 
+/* The members of these names [count], in one pass: value[i] is the last of name[i], or NULL. */
+void b1i_json_members(b1i_json v, const char *const *name, int count, b1i_json *value);
+
 /* A string's characters: *bytes between the quotes, escapes not undone; `plain` tells that there are none. */
 const char *b1i_json_raw(b1i_json v, size_t *bytes, bool *plain);
 /* Undoes the escapes: at most the raw length is written, and returned. */

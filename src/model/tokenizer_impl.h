@@ -39,6 +39,11 @@ typedef struct b1i_token {
     uint8_t kind;
 } b1i_token;
 
+typedef struct b1i_slot {
+    int32_t id; /* -1: empty */
+    uint32_t hash;
+} b1i_slot;
+
 /* Memory that lives as long as the tokenizer, given back at once. */
 typedef struct b1i_arena {
     struct b1i_arena_block *blocks;
@@ -132,7 +137,7 @@ struct b1_tokenizer {
     char *path; /* for sentences */
     b1i_token *token;
     int vocab;
-    int32_t *slot; /* open addressing by text: id or -1 */
+    b1i_slot *slot; /* open addressing by text */
     uint32_t slot_mask;
 
     b1i_merge *merge; /* open addressing by pair */

@@ -29,7 +29,12 @@ b1_status b1i_json_text(b1_tokenizer *t, b1i_json v, const char *what, const cha
 
 b1_status b1i_json_flag(const b1_tokenizer *t, b1i_json v, const char *name, bool fallback, bool *out, b1_error *err)
 {
-    b1i_json member = b1i_json_get(v, name);
+    return b1i_json_truth(t, b1i_json_get(v, name), name, fallback, out, err);
+}
+
+b1_status b1i_json_truth(const b1_tokenizer *t, b1i_json member, const char *name, bool fallback, bool *out,
+                         b1_error *err)
+{
     *out = b1i_json_is(member, 't') || (fallback && !b1i_json_is(member, 'f'));
     if (!member || strchr("tfn", *member)) return B1_OK;
     return b1i_fail(err, B1_MODEL, "%s: %s is %s, expected true or false", t->path, name, b1i_json_kind(member));
@@ -196,24 +201,35 @@ static bool is_zero(b1i_json v)
 
 static bool is_empty(b1i_json v) { return !v || *v == 'n' || b1i_json_equals(v, ""); }
 
-static b1_status check_model(const b1_tokenizer *t, b1i_json model, b1_error *err)
+/* The model's members. */
+enum { TYPE, PREFIX, SUFFIX, DROPOUT, VOCAB, MERGES, UNKNOWN, IGNORE_MERGES, BYTE_FALLBACK, FUSE_UNKNOWN, MEMBERS };
+static const char *const member_names[MEMBERS] = {
+    "type",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "dropout",
+    "vocab",
+    "merges",
+    "unk_token",
+    "ignore_merges",
+    "byte_fallback",
+    "fuse_unk",
+};
+
+static b1_status check_model(const b1_tokenizer *t, const b1i_json *member, b1_error *err)
 {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    if (!b1i_json_is(model, '{'))
-        return b1i_fail(err, B1_MODEL, "%s: model is %s, expected an object", t->path, b1i_json_kind(model));
-    b1i_json type = b1i_json_get(model, "type");
-    if (type && !b1i_json_equals(type, "BPE")) {
+    if (member[TYPE] && !b1i_json_equals(member[TYPE], "BPE")) {
         char shown[48] = "?";
         size_t bytes;
         bool plain;
-        const char *raw = b1i_json_is(type, '"') ? b1i_json_raw(type, &bytes, &plain) : NULL;
+        const char *raw = b1i_json_is(member[TYPE], '"') ? b1i_json_raw(member[TYPE], &bytes, &plain) : NULL;
         if (raw) b1i_show(raw, bytes, shown);
         return b1i_fail(err, B1_MODEL, "%s: a %s model is not supported, expected BPE", t->path, shown);
     }
-    for (int i = 0; i < 2; i++)
-        if (!is_empty(b1i_json_get(model, affixes[i])))
-            return b1i_fail(err, B1_MODEL, "%s: model.%s is not supported", t->path, affixes[i]);
-    if (!is_zero(b1i_json_get(model, "dropout")))
+    for (int i = PREFIX; i <= SUFFIX; i++)
+        if (!is_empty(member[i]))
+            return b1i_fail(err, B1_MODEL, "%s: model.%s is not supported", t->path, member_names[i]);
+    if (!is_zero(member[DROPOUT]))
         return b1i_fail(err, B1_MODEL, "%s: model.dropout is not supported, expected null", t->path);
     return B1_OK;
 }
@@ -232,13 +248,35 @@ fail:
     return st;
 }
 
+static b1_status read_model(b1_tokenizer *t, b1i_json model, b1i_json added, b1_error *err)
+{
+    b1_status st;
+    b1i_json member[MEMBERS], item;
+    if (!b1i_json_is(model, '{'))
+        return b1i_fail(err, B1_MODEL, "%s: model is %s, expected an object", t->path, b1i_json_kind(model));
+    b1i_json_members(model, member_names, MEMBERS, member);
+    B1I_TRY(check_model(t, member, err));
+    if (added && *added != '[' && *added != 'n')
+        return b1i_fail(err, B1_MODEL, "%s: added_tokens is %s, expected an array", t->path, b1i_json_kind(added));
+    B1I_TRY(read_vocab(t, member[VOCAB], added, err));
+    for (b1i_json_walk w = {added, false}; b1i_json_next(&w, NULL, &item);) B1I_TRY(read_added(t, item, err));
+    B1I_TRY(read_merges(t, member[MERGES], err));
+    B1I_TRY(read_unknown(t, member[UNKNOWN], err));
+    B1I_TRY(b1i_json_truth(t, member[IGNORE_MERGES], "ignore_merges", false, &t->ignore_merges, err));
+    B1I_TRY(b1i_json_truth(t, member[BYTE_FALLBACK], "byte_fallback", false, &t->byte_fallback, err));
+    B1I_TRY(b1i_json_truth(t, member[FUSE_UNKNOWN], "fuse_unk", false, &t->fuse_unknown, err));
+    return B1_OK;
+fail:
+    return st;
+}
+
 b1_status b1i_tokenizer_read_json(const char *text, size_t bytes, const char *path, b1_tokenizer **out, b1_error *err)
 {
     static const char *const names[] = {"model",         "added_tokens",   "normalizer",
                                         "pre_tokenizer", "post_processor", "decoder"};
     enum { MODEL, ADDED, NORMALIZER, PRE, POST, DECODER, COUNT };
     b1_status st;
-    b1i_json root, key, value, part[COUNT] = {0};
+    b1i_json root, part[COUNT];
     b1_tokenizer *t = NULL;
     *out = NULL;
     B1I_TRY(b1i_tokenizer_new(path, &t, err));
@@ -247,21 +285,8 @@ b1_status b1i_tokenizer_read_json(const char *text, size_t bytes, const char *pa
         st = b1i_fail(err, B1_MODEL, "%s: is %s, expected an object", path, b1i_json_kind(root));
         goto fail;
     }
-    for (b1i_json_walk w = {root, false}; b1i_json_next(&w, &key, &value);)
-        for (int i = 0; i < COUNT; i++)
-            if (b1i_json_equals(key, names[i])) part[i] = value;
-    B1I_TRY(check_model(t, part[MODEL], err));
-    if (part[ADDED] && !strchr("[n", *part[ADDED])) {
-        st = b1i_fail(err, B1_MODEL, "%s: added_tokens is %s, expected an array", path, b1i_json_kind(part[ADDED]));
-        goto fail;
-    }
-    B1I_TRY(read_vocab(t, b1i_json_get(part[MODEL], "vocab"), part[ADDED], err));
-    for (b1i_json_walk w = {part[ADDED], false}; b1i_json_next(&w, NULL, &value);) B1I_TRY(read_added(t, value, err));
-    B1I_TRY(read_merges(t, b1i_json_get(part[MODEL], "merges"), err));
-    B1I_TRY(read_unknown(t, b1i_json_get(part[MODEL], "unk_token"), err));
-    B1I_TRY(b1i_json_flag(t, part[MODEL], "ignore_merges", false, &t->ignore_merges, err));
-    B1I_TRY(b1i_json_flag(t, part[MODEL], "byte_fallback", false, &t->byte_fallback, err));
-    B1I_TRY(b1i_json_flag(t, part[MODEL], "fuse_unk", false, &t->fuse_unknown, err));
+    b1i_json_members(root, names, COUNT, part);
+    B1I_TRY(read_model(t, part[MODEL], part[ADDED], err));
     B1I_TRY(b1i_json_normalizer(t, part[NORMALIZER], err));
     B1I_TRY(b1i_json_pre_tokenizer(t, part[PRE], err));
     B1I_TRY(b1i_json_decoder(t, part[DECODER], err));

@@ -13,6 +13,9 @@ b1_status b1i_json_text(b1_tokenizer *t, b1i_json v, const char *what, const cha
 /* A member that is true or false; absent or null is `fallback`. */
 b1_status b1i_json_flag(const b1_tokenizer *t, b1i_json v, const char *name, bool fallback, bool *out, b1_error *err);
 
+b1_status b1i_json_truth(const b1_tokenizer *t, b1i_json member, const char *name, bool fallback, bool *out,
+                         b1_error *err);
+
 /* The components around the model, each by its type; an unknown one is refused by its name. */
 b1_status b1i_json_normalizer(b1_tokenizer *t, b1i_json v, b1_error *err);
 b1_status b1i_json_pre_tokenizer(b1_tokenizer *t, b1i_json v, b1_error *err);

@@ -118,17 +118,22 @@ b1_status b1i_vocab_reserve(b1_tokenizer *t, int64_t count, b1_error *err)
     return B1_OK;
 }
 
-static int32_t *find_slot(const b1_tokenizer *t, const char *text, size_t bytes)
+/* The text's slot, or the empty one where it belongs. */
+static b1i_slot *find_slot(const b1_tokenizer *t, const char *text, size_t bytes, uint32_t hash)
 {
-    for (uint32_t i = (uint32_t)hash_text(text, bytes);; i++) {
-        int32_t *slot = &t->slot[i & t->slot_mask];
-        if (*slot < 0) return slot;
-        const b1i_token *other = &t->token[*slot];
+    for (uint32_t i = hash;; i++) {
+        b1i_slot *slot = &t->slot[i & t->slot_mask];
+        if (slot->id < 0) return slot;
+        if (slot->hash != hash) continue;
+        const b1i_token *other = &t->token[slot->id];
         if (other->bytes == bytes && !memcmp(other->text, text, bytes)) return slot;
     }
 }
 
-int32_t b1i_vocab_find(const b1_tokenizer *t, const char *text, size_t bytes) { return *find_slot(t, text, bytes); }
+int32_t b1i_vocab_find(const b1_tokenizer *t, const char *text, size_t bytes)
+{
+    return find_slot(t, text, bytes, (uint32_t)hash_text(text, bytes))->id;
+}
 
 b1_status b1i_vocab_add(b1_tokenizer *t, int64_t id, const char *text, size_t bytes, b1i_token_kind kind, b1_error *err)
 {
@@ -144,11 +149,12 @@ b1_status b1i_vocab_add(b1_tokenizer *t, int64_t id, const char *text, size_t by
     if (t->token[id].kind != b1i_token_none)
         return b1i_fail(err, B1_MODEL, "%s: two tokens have the id %lld, one of them %s", t->path, (long long)id,
                         b1i_show(text, bytes, shown));
-    int32_t *slot = find_slot(t, text, bytes);
-    if (*slot >= 0)
-        return b1i_fail(err, B1_MODEL, "%s: tokens %d and %lld have the same text, %s", t->path, *slot, (long long)id,
-                        b1i_show(text, bytes, shown));
-    *slot = (int32_t)id;
+    uint32_t hash = (uint32_t)hash_text(text, bytes);
+    b1i_slot *slot = find_slot(t, text, bytes, hash);
+    if (slot->id >= 0)
+        return b1i_fail(err, B1_MODEL, "%s: tokens %d and %lld have the same text, %s", t->path, slot->id,
+                        (long long)id, b1i_show(text, bytes, shown));
+    *slot = (b1i_slot){(int32_t)id, hash};
     t->token[id] = (b1i_token){text, (uint32_t)bytes, (uint8_t)kind};
     return B1_OK;
 }
