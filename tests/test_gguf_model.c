@@ -256,6 +256,15 @@ static void test_rope_scaling(void **state)
     assert_true(fabs(m->config.rope.attention_factor - 0.5 * (0.1 * log(4) + 1)) < 1e-12);
     b1i_model_close(m);
     g_tiny(&g, "llama");
+    g_string(&g, "llama.rope.scaling.type", "yarn");
+    g_f32(&g, "llama.rope.scaling.factor", 4);
+    g_f32(&g, "llama.rope.scaling.yarn_attn_factor", 1.25f);
+    g_f32(&g, "llama.rope.scaling.yarn_beta_fast", 16);
+    m = accept();
+    assert_true(m->config.rope.attention_factor == 1.25 && m->config.rope.beta_fast == 16);
+    assert_int_equal(m->config.rope.original_context, 64);
+    b1i_model_close(m);
+    g_tiny(&g, "llama");
     g_string(&g, "llama.rope.scaling.type", "longrope");
     refuse("llama.rope.scaling.type|longrope");
     g_tiny(&g, "llama");

@@ -152,20 +152,21 @@ static bool is_text(const b1i_gguf_string_view *view, const char *text)
     return view->bytes == strlen(text) && memcmp(view->text, text, view->bytes) == 0;
 }
 
-/* YaRN: the file's factors scale the 0.1·ln(factor) + 1 that its makers' runtime always applies. */
+/* YaRN. yarn_attn_factor is the whole factor on cos and sin, as converters take it from a configuration's
+ * attention_factor; without it, the rule's own. attn_factor comes on top of either. */
 static b1_status read_yarn(const keys *k, b1i_config *c)
 {
     b1i_rope *r = &c->rope;
     b1_status st;
-    double attention, yarn;
+    double top, own = r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
     r->kind = b1i_rope_yarn;
     r->truncate = true;
     B1I_TRY(key_int(k, "rope.scaling.original_context_length", false, c->context_max, &r->original_context));
     B1I_TRY(key_float(k, "rope.scaling.yarn_beta_fast", false, 32, &r->beta_fast));
     B1I_TRY(key_float(k, "rope.scaling.yarn_beta_slow", false, 1, &r->beta_slow));
-    B1I_TRY(key_float(k, "rope.scaling.attn_factor", false, 1, &attention));
-    B1I_TRY(key_float(k, "rope.scaling.yarn_attn_factor", false, 1, &yarn));
-    r->attention_factor = attention * yarn * (r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1);
+    B1I_TRY(key_float(k, "rope.scaling.yarn_attn_factor", false, own, &r->attention_factor));
+    B1I_TRY(key_float(k, "rope.scaling.attn_factor", false, 1, &top));
+    r->attention_factor *= top;
 fail:
     return st;
 }
