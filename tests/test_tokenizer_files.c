@@ -313,7 +313,7 @@ static void g_spm(gspec *g)
 static b1_tokenizer *g_accept(gspec *g)
 {
     b1_tokenizer *t = open_tokenizer(g_write(g, "good.gguf"));
-    g_free(g);
+    g_clear(g);
     return t;
 }
 
@@ -329,7 +329,7 @@ static void g_refuse(gspec *g, const char *words)
     assert_int_equal(b1i_alloc_live(), live);
     if (!strstr(err.message, words)) fail_msg("\"%s\" does not say \"%s\"", err.message, words);
     if (!strstr(err.message, path)) fail_msg("\"%s\" does not name the file", err.message);
-    g_free(g);
+    g_clear(g);
 }
 
 static void gguf_byte_level(void **state)
