@@ -13,8 +13,9 @@ function(b1_add_isa name)
   target_link_libraries(simd_${name} PRIVATE b1_room)
   target_compile_definitions(simd_${name} PRIVATE B1I_ISA=${name} B1I_ISA_${name}=1)
   # Vectors are passed between inlined functions only: their ABI is of no concern. Unoptimised vector code is too slow
-  # to test, so that every build type optimises here.
-  target_compile_options(simd_${name} PRIVATE -Wno-psabi ${ARGN} $<$<NOT:$<CONFIG:RelWithDebInfo>>:-O2>)
+  # to test, so that every build type optimises here; a sanitizer's checks in unrolled code take minutes to compile past
+  # -O1.
+  target_compile_options(simd_${name} PRIVATE -Wno-psabi ${ARGN} $<$<NOT:$<CONFIG:RelWithDebInfo>>:$<IF:$<BOOL:${B1_SANITIZE}>,-O1,-O2>>)
   set(B1_SIMD_OBJECTS ${B1_SIMD_OBJECTS} $<TARGET_OBJECTS:simd_${name}> PARENT_SCOPE)
 endfunction()
 
