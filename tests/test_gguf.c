@@ -186,6 +186,11 @@ static void test_value_types(void **state)
     g_string(&g, "odd.text", "caf\xc3");
     refuse("odd.text|not UTF-8");
     start();
+    bytes *text = &g_key(&g, "odd.zero", T_STRING)->value;
+    put_u64(text, 3);
+    put(text, "a\0b", 3);
+    refuse("odd.zero|holds a zero byte");
+    start();
     const char *list[] = {"caf\xc3\xa9", "surrogate \xed\xa0\x80"};
     g_strings(&g, "odd.texts", 2, list);
     refuse("odd.texts|not UTF-8|0xed");

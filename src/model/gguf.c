@@ -4,9 +4,10 @@
  *
  * Refuses, with the byte where it stands: other versions than 2 and 3 (a byte-swapped one by its own sentence), counts
  * and lengths that exceed the bytes that remain, names that are empty, twice there or not printable, text that is not
- * UTF-8, bools that are neither 0 nor 1, unknown types, arrays nested deeper than NEST_MAX, an alignment that is no
- * power of two or no multiple of 8, tensors of more than four dimensions, rows that are no whole number of blocks,
- * offsets that do not follow one another, a file that is shorter or longer than its tensors.
+ * UTF-8 or, outside arrays, holds a zero byte, bools that are neither 0 nor 1, unknown types, arrays nested deeper than
+ * NEST_MAX, an alignment that is no power of two or no multiple of 8, tensors of more than four dimensions, rows that
+ * are no whole number of blocks, offsets that do not follow one another, a file that is shorter or longer than its
+ * tensors.
  *
  * Invariants: nothing is allocated by a number of the file before the bytes that it announces are known to be there;
  * every view that a key or tensor holds lies inside the map; each byte of the header is walked once.
@@ -203,6 +204,9 @@ static b1_status take_key(reader *r, b1i_gguf_key *key)
         B1I_TRY(take_values(r, &key->name, key->type, 1, 0));
     }
     key->value_bytes = (size_t)(r->map->data + r->at - key->value);
+    if (key->type == b1i_gguf_string && memchr(key->value + 8, 0, key->value_bytes - 8))
+        return b1i_fail(r->err, B1_MODEL, "%s: key %.*s: the string before byte %zu holds a zero byte", r->map->path,
+                        (int)key->name.bytes, key->name.text, r->at);
     return B1_OK;
 fail:
     return st;
