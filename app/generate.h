@@ -37,6 +37,7 @@ typedef struct b1i_generator {
     int prompt_count, token_count;
     char *text;      /* [text_bytes], valid UTF-8 */
     double *step_ns; /* [step_count] host time of each decode step */
+    double *host_ns; /* [token_count] sampling and text of each token */
     size_t token_room, text_bytes, text_room, step_count, step_room, host_room;
     size_t written; /* bytes of the text that were streamed */
     b1i_stop stop;
