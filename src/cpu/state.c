@@ -11,7 +11,8 @@ static size_t type_bytes(b1i_type type) { return type == b1i_type_f32 ? 4 : 2; }
 static size_t up64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int kv_capacity(int context) { return (context + B1I_KV_BLOCK - 1) / B1I_KV_BLOCK * B1I_KV_BLOCK; }
+/* In 64 bits: a context of INT_MAX is refused for want of memory, not wrapped. */
+static int64_t kv_capacity(int64_t context) { return (context + B1I_KV_BLOCK - 1) / B1I_KV_BLOCK * B1I_KV_BLOCK; }
 
 static size_t kv_head_bytes(const b1i_config *c, int context, b1i_type type)
 {

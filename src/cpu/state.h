@@ -16,7 +16,7 @@
 typedef struct b1i_kv {
     b1i_type type; /* f32, bf16, f16 */
     int layers, heads, head_dim;
-    int capacity;      /* positions, a multiple of B1I_KV_BLOCK */
+    int64_t capacity;  /* positions, a multiple of B1I_KV_BLOCK */
     size_t head_bytes; /* of the keys of one head; the values follow */
     uint8_t *data;
     size_t bytes;
