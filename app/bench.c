@@ -194,7 +194,8 @@ static b1_status measure_prefill(bench *b, const char *executor, double *tokens_
 static b1_status measure_cell(bench *b, cell *c, b1_error *err)
 {
     b1_session *session = NULL;
-    b1i_bench_plan plan = {(int)b->options->warmup, (int)b->options->steps, b1i_cancel_asked};
+    b1i_bench_plan plan = {
+        .warmup = (int)b->options->warmup, .steps = (int)b->options->steps, .cancelled = b1i_cancel_asked};
     tell(b, c->executor, c->context);
     b1_status st = with_session(b, c->executor, c->context, &session, err);
     if (st == B1_OK) {

@@ -133,6 +133,7 @@ b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_pl
     uint64_t throttled = b1i_machine_throttle_count();
     B1I_TRY(warm_up(subject, plan, out, &step_ns, err));
     int most = (plan->steps + SLICES_LEAST - 1) / SLICES_LEAST;
+    if (plan->slice_most && plan->slice_most < most) most = plan->slice_most;
     double fits = SLICE_NS / (step_ns > 1 ? step_ns : 1);
     int per_slice = fits < 1 ? 1 : fits > most ? most : (int)fits;
     B1I_TRY(measure_slices(subject, plan, per_slice, out, &quiet, err));

@@ -24,6 +24,7 @@ typedef struct b1i_bench_subject {
 typedef struct b1i_bench_plan {
     int warmup;              /* at least so many steps, and at least 100 ms of them */
     int steps;               /* at least so many samples */
+    int slice_most;          /* steps of a slice at most; 0: as many as fit */
     bool (*cancelled)(void); /* asked before each step; may be NULL */
 } b1i_bench_plan;
 

@@ -14,7 +14,7 @@
 
 enum {
     LINE = 64,
-    GLANCE_WINDOWS = 5,         /* windows a glance reads */
+    GLANCE_WINDOWS = 5,         /* windows a glance reads at least */
     GLANCE_WINDOW_NS = 3000000, /* what one of them should take: long beside a dispatch, short beside a step */
     BUFFER_LEAST_MIB = 64,
     WINDOW_LEAST_MIB = 32,
@@ -25,6 +25,7 @@ struct b1i_ceiling {
     size_t bytes;
     size_t window; /* bytes of a glance's window; divides nothing, wraps at the end */
     size_t next;   /* where the next window begins */
+    int glance;    /* windows of a glance */
 };
 
 typedef struct share {
@@ -86,6 +87,9 @@ b1_status b1i_ceiling_open(uint64_t most_bytes, b1i_ceiling **out, b1_error *err
     double window = (double)c->window / (double)ns * GLANCE_WINDOW_NS;
     if (window > (double)c->bytes / 4) window = (double)c->bytes / 4;
     if (window > (double)c->window) c->window = (size_t)window & ~(size_t)(MIB - 1);
+    uint64_t evict = b1i_machine_cache_bytes() * 3 / 2;
+    c->glance = GLANCE_WINDOWS;
+    if (evict > c->glance * c->window) c->glance = (int)((evict + c->window - 1) / c->window);
     *out = c;
     return B1_OK;
 fail:
@@ -125,7 +129,7 @@ b1_status b1i_ceiling_glance(b1i_ceiling *c, double *gbps, b1_error *err)
     b1_status st = b1i_pool_reserve(cores, err);
     if (st != B1_OK) return st;
     uint64_t best = UINT64_MAX;
-    for (int i = 0; i < GLANCE_WINDOWS; i++) {
+    for (int i = 0; i < c->glance; i++) {
         if (c->next + c->window > c->bytes) c->next = 0;
         uint64_t ns = read_ns(c, c->next, c->window, cores);
         c->next += c->window;

@@ -24,7 +24,8 @@ uint64_t b1i_ceiling_bytes(const b1i_ceiling *ceiling);
  * is asked between passes. */
 b1_status b1i_ceiling_read(b1i_ceiling *ceiling, int threads, int passes, uint64_t budget_ns, bool (*cancelled)(void),
                            double *gbps, b1_error *err);
-/* A short look, 10 to 20 ms, with all cores: the best of a few successive windows. */
+/* A short look, 10 to 20 ms, with all cores: the best of a few successive windows. They are at least 1.5 times the last
+ * level cache together, so that nothing else is left in it. */
 b1_status b1i_ceiling_glance(b1i_ceiling *ceiling, double *gbps, b1_error *err);
 
 #endif

@@ -75,7 +75,7 @@ static const uint64_t BYTES = 100000000, STEP_NS = 2500000;
 static b1_status measure(fake *f, b1i_bench_result *out)
 {
     b1i_bench_subject subject = {f, fake_step, fake_ceiling, BYTES};
-    b1i_bench_plan plan = {5, 30, NULL};
+    b1i_bench_plan plan = {.warmup = 5, .steps = 30};
     return b1i_bench_measure(&subject, &plan, out, NULL);
 }
 
@@ -109,6 +109,19 @@ static void long_steps_make_slices_of_one(void **state)
         assert_int_equal(r.slices[i].first, i);
         assert_int_equal(r.slices[i].steps, 1);
     }
+    b1i_bench_result_free(&r);
+}
+
+static void a_slice_may_be_held_to_one_step(void **state)
+{
+    (void)state;
+    fake f = {.step_ns = STEP_NS, .gbps = steady};
+    b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES};
+    b1i_bench_plan plan = {.warmup = 5, .steps = 30, .slice_most = 1};
+    b1i_bench_result r;
+    assert_int_equal(b1i_bench_measure(&subject, &plan, &r, NULL), B1_OK);
+    assert_int_equal(r.slice_count, 30);
+    assert_int_equal(f.readings, 31);
     b1i_bench_result_free(&r);
 }
 
@@ -168,7 +181,7 @@ static void failures_end_it(void **state)
     b1i_bench_result r;
     b1_error err = {0};
     b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES};
-    b1i_bench_plan plan = {5, 30, NULL};
+    b1i_bench_plan plan = {.warmup = 5, .steps = 30};
     assert_int_equal(b1i_bench_measure(&subject, &plan, &r, &err), B1_DEVICE);
     assert_string_equal(err.message, "step 47 failed");
     b1i_bench_result_free(&r);
@@ -240,6 +253,7 @@ int main(void)
         cmocka_unit_test(percentiles_interpolate),
         cmocka_unit_test(a_steady_cell_is_ok),
         cmocka_unit_test(long_steps_make_slices_of_one),
+        cmocka_unit_test(a_slice_may_be_held_to_one_step),
         cmocka_unit_test(a_slice_across_a_flip_is_measured_again),
         cmocka_unit_test(a_ceiling_that_never_agrees_is_noisy),
         cmocka_unit_test(faster_than_memory_is_noisy),
