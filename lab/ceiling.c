@@ -14,8 +14,8 @@
 
 enum {
     LINE = 64,
-    GLANCE_WINDOWS = 5,         /* windows a glance reads at least */
-    GLANCE_WINDOW_NS = 3000000, /* what one of them should take: long beside a dispatch, short beside a step */
+    GLANCE_WINDOWS = 3,         /* windows a glance reads at least */
+    GLANCE_WINDOW_NS = 6000000, /* what one of them should take: long beside a dispatch, short beside a step */
     BUFFER_LEAST_MIB = 64,
     WINDOW_LEAST_MIB = 32,
 };
