@@ -59,6 +59,8 @@ typedef struct b1i_gguf {
 
 b1_status b1i_gguf_open(const char *path, b1i_gguf **out, b1_error *err);
 void b1i_gguf_close(b1i_gguf *gguf);
+/* "u32", "string", … */
+const char *b1i_gguf_type_name(b1i_gguf_type type);
 /* NULL where there is none. */
 const b1i_gguf_key *b1i_gguf_find(const b1i_gguf *gguf, const char *name);
 /* The key's value where it has a fitting type: any integer type that holds it, any float type, a string, a bool.
