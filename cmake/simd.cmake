@@ -15,6 +15,10 @@ function(b1_add_isa name)
   # Vectors are passed between inlined functions only: their ABI is of no concern. Unoptimised vector code is too slow
   # to test, so that every build type optimises here; a sanitizer's checks in unrolled code take minutes to compile past
   # -O1.
+  set(level -O2)
+  if(B1_SANITIZE)
+    set(level -O1)
+  endif()
   target_compile_options(simd_${name} PRIVATE -Wno-psabi ${ARGN} $<$<NOT:$<CONFIG:RelWithDebInfo>>:$<IF:$<BOOL:${B1_SANITIZE}>,-O1,-O2>>)
   set(B1_SIMD_OBJECTS ${B1_SIMD_OBJECTS} $<TARGET_OBJECTS:simd_${name}> PARENT_SCOPE)
 endfunction()
