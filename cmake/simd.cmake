@@ -19,7 +19,7 @@ function(b1_add_isa name)
   if(B1_SANITIZE)
     set(level -O1)
   endif()
-  target_compile_options(simd_${name} PRIVATE -Wno-psabi ${ARGN} $<$<NOT:$<CONFIG:RelWithDebInfo>>:$<IF:$<BOOL:${B1_SANITIZE}>,-O1,-O2>>)
+  target_compile_options(simd_${name} PRIVATE -Wno-psabi ${ARGN} $<$<CONFIG:Debug>:${level}>)
   set(B1_SIMD_OBJECTS ${B1_SIMD_OBJECTS} $<TARGET_OBJECTS:simd_${name}> PARENT_SCOPE)
 endfunction()
 
