@@ -2,13 +2,15 @@
  *
  * Attention of the query heads that share one KV head, over one range of positions. (row, head) pairs go eight at a
  * time: scores of 256 positions to a buffer, their maximum and exponents, then the weighted values; a longer range
- * goes in parts of 256 with a running maximum. A block of 16 keys or values is brought into registers once for up to
- * four pairs, and is in the first-level cache for the next four.
+ * goes in parts of 256 with a running maximum. A block of 16 keys or values is brought into registers once for
+ * B1I_HEADS (4 or 8) pairs.
+ * Keys, then values, then the keys after them are asked for a few blocks ahead, as one stream: who attends to a range
+ * of a long context attends to the next one after it.
  * Positions that a pair does not see weigh exactly 0; those that no pair of the eight sees are not read.
  */
 #include "cpu/simd/simd.h"
 
-enum { PAIRS = 8, PART = 256, MANY = 4 /* pairs that share a load */ };
+enum { PAIRS = 8, PART = 256, MANY = B1I_HEADS, VALUE_BLOCKS = 4 };
 
 /* What `PAIRS` pairs at most have at hand. */
 typedef struct work {
@@ -16,6 +18,7 @@ typedef struct work {
     int count;                   /* pairs */
     const float *q[PAIRS];       /* [head_dim] */
     float *out[PAIRS];           /* [head_dim] */
+    const uint8_t *far, *near;   /* blocks to ask for meanwhile, into the second and the first-level cache */
     int low[PAIRS], high[PAIRS]; /* visible positions in the part at hand; low >= high: none */
     float score[PAIRS][PART] __attribute__((aligned(64)));
 } work;
@@ -27,6 +30,7 @@ B1I_OP void keys_at(b1i_type type, const uint8_t *block, int d, vf *k0, vf *k1)
 {
     if (type == b1i_type_bf16) {
         vi both = vi_load(block + d * 32);
+        v_keep(both);
         *k0 = vf_low_bf16(both);
         *k1 = vf_high_bf16(both);
     } else if (type == b1i_type_f16) {
@@ -38,23 +42,46 @@ B1I_OP void keys_at(b1i_type type, const uint8_t *block, int d, vf *k0, vf *k1)
     }
 }
 
-B1I_OP void score_block(b1i_type type, int U, work *w, int first, const uint8_t *block, int at)
+/* Scores of U pairs against B blocks, which lie `bytes` apart. Sums of even and odd elements apart where registers
+ * suffice. */
+B1I_OP void score_blocks(b1i_type type, int U, int B, work *w, int first, const uint8_t *block, size_t bytes, int at)
 {
-    const int dim = w->a->kv.head_dim;
+    const int dim = w->a->kv.head_dim, step = type == b1i_type_f32 ? 64 : 32; /* bytes a dimension */
+    const int odd = U * B <= 8;
+    const uint8_t *far = w->far, *near = w->near;
     const vf scale = vf_set(w->a->scale);
-    vf s0[MANY], s1[MANY];
-    B1I_UNROLL for (int u = 0; u < U; u++) s0[u] = s1[u] = vf_zero();
+    const float *q[MANY];
+    vf s[2][2][MANY];
+    B1I_UNROLL for (int u = 0; u < U; u++)
+    {
+        q[u] = w->q[first + u];
+        B1I_UNROLL for (int i = 0; i < B; i++) s[0][i][u] = s[odd][i][u] = vf_zero();
+    }
     for (int d = 0; d < dim; d += 2) {
-        vf k0, k1;
-        keys_at(type, block, d, &k0, &k1);
+        vf k0[2], k1[2];
+        B1I_UNROLL for (int i = 0; i < B; i++)
+        {
+            keys_at(type, block + (size_t)i * bytes, d, &k0[i], &k1[i]);
+            for (int line = 0; line < 2 * step; line += 64) {
+                v_prefetch_far(far + (size_t)i * bytes + d * step + line);
+                v_prefetch(near + (size_t)i * bytes + d * step + line);
+            }
+        }
         B1I_UNROLL for (int u = 0; u < U; u++)
         {
-            const float *q = w->q[first + u] + d;
-            s0[u] = vf_fma(k0, vf_set(q[0]), s0[u]);
-            s1[u] = vf_fma(k1, vf_set(q[1]), s1[u]);
+            vf q0 = vf_set(q[u][d]), q1 = vf_set(q[u][d + 1]);
+            B1I_UNROLL for (int i = 0; i < B; i++)
+            {
+                s[0][i][u] = vf_fma(k0[i], q0, s[0][i][u]);
+                s[odd][i][u] = vf_fma(k1[i], q1, s[odd][i][u]);
+            }
         }
     }
-    B1I_UNROLL for (int u = 0; u < U; u++) vf_store(w->score[first + u] + at, vf_mul(vf_add(s0[u], s1[u]), scale));
+    B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < B; i++)
+    {
+        vf sum = odd ? vf_add(s[0][i][u], s[1][i][u]) : s[0][i][u];
+        vf_store(w->score[first + u] + at + 16 * i, vf_mul(sum, scale));
+    }
 }
 
 /* ---- values ---- */
@@ -74,12 +101,29 @@ B1I_OP vf value_at(b1i_type type, const uint8_t *row, int d, int n)
     return type == b1i_type_bf16 ? vf_load_bf16((const uint16_t *)p) : vf_load_f16((const uint16_t *)p);
 }
 
-/* Dimensions [d, d + 16·W) of U pairs, positions [0, count) of a block; n < 16 elements where W is 1 and the row ends
- * there. */
-B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const uint8_t *block, int at, int count, int d,
+/* 32 elements: as they lie, or of bfloat16 the even and the odd ones, which takes half the work. */
+B1I_OP void values_at(b1i_type type, const uint8_t *row, int d, vf *v)
+{
+    if (type == b1i_type_bf16) {
+        vi both = vi_load(row + d * 2);
+        v_keep(both);
+        v[0] = vf_low_bf16(both);
+        v[1] = vf_high_bf16(both);
+        return;
+    }
+    v[0] = value_at(type, row, d, 16);
+    v[1] = value_at(type, row, d + 16, 16);
+}
+
+/* Dimensions [d, d + 16·W) of U pairs, `count` positions; n < 16 elements where W is 1 and the row ends there. */
+B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const uint8_t *rows, int at, int count, int d,
                         int n)
 {
     const int dim = w->a->kv.head_dim, size = type == b1i_type_f32 ? 4 : 2;
+    /* one slice of two asks, where two make a line */
+    const bool ask = 16 * W * size >= 64 || d % 32 == 0;
+    const uint8_t *far = ask ? w->far : rows, *near = ask ? w->near : rows;
+    const float *weight = w->score[first] + at;
     vf s[2][MANY];
     B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < W; i++)
     {
@@ -88,11 +132,16 @@ B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const u
     }
     for (int p = 0; p < count; p++) {
         vf v[2];
-        B1I_UNROLL for (int i = 0; i < W; i++) v[i] = value_at(type, block + p * dim * size, d + 16 * i, n);
+        v_prefetch_far(far + (p * dim + d) * size);
+        v_prefetch(near + (p * dim + d) * size);
+        if (W == 2)
+            values_at(type, rows + p * dim * size, d, v);
+        else
+            v[0] = value_at(type, rows + p * dim * size, d, n);
         B1I_UNROLL for (int u = 0; u < U; u++)
         {
-            vf weight = vf_set(w->score[first + u][at + p]);
-            B1I_UNROLL for (int i = 0; i < W; i++) s[i][u] = vf_fma(v[i], weight, s[i][u]);
+            vf e = vf_set(weight[u * PART + p]);
+            B1I_UNROLL for (int i = 0; i < W; i++) s[i][u] = vf_fma(v[i], e, s[i][u]);
         }
     }
     B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < W; i++)
@@ -105,35 +154,60 @@ B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const u
     }
 }
 
-B1I_OP void value_block(b1i_type type, int U, work *w, int first, const uint8_t *block, int at, int count)
+B1I_OP void value_rows(b1i_type type, int U, work *w, int first, const uint8_t *rows, int at, int count)
 {
     const int dim = w->a->kv.head_dim;
     int d = 0;
     if (B1I_VALUE_WIDTH == 2)
-        for (; d + 32 <= dim; d += 32) value_slice(type, U, 2, w, first, block, at, count, d, 16);
-    for (; d + 16 <= dim; d += 16) value_slice(type, U, 1, w, first, block, at, count, d, 16);
-    if (d < dim) value_slice(type, U, 1, w, first, block, at, count, d, dim - d);
+        for (; d + 32 <= dim; d += 32) value_slice(type, U, 2, w, first, rows, at, count, d, 16);
+    for (; d + 16 <= dim; d += 16) value_slice(type, U, 1, w, first, rows, at, count, d, 16);
+    if (d < dim) value_slice(type, U, 1, w, first, rows, at, count, d, dim - d);
+}
+
+/* The sums of bfloat16 values back to the order of the dimensions. */
+static void order_values(b1i_type type, int dim, float *out)
+{
+    if (B1I_VALUE_WIDTH != 2 || type != b1i_type_bf16) return;
+    for (int d = 0; d + 32 <= dim; d += 32) {
+        float even[16], odd[16];
+        memcpy(even, out + d, 64);
+        memcpy(odd, out + d + 16, 64);
+        for (int i = 0; i < 16; i++) {
+            out[d + 2 * i] = even[i];
+            out[d + 2 * i + 1] = odd[i];
+        }
+    }
 }
 
 /* ---- by type and number of pairs ---- */
 
-#define BLOCKS(type, U)                                                                         \
-    static void score_##type##_##U(work *w, int first, const uint8_t *block, int at)            \
-    {                                                                                           \
-        score_block(b1i_type_##type, U, w, first, block, at);                                   \
-    }                                                                                           \
-    static void value_##type##_##U(work *w, int first, const uint8_t *block, int at, int count) \
-    {                                                                                           \
-        value_block(b1i_type_##type, U, w, first, block, at, count);                            \
+#define BLOCKS(type, U)                                                                                       \
+    static void score_##type##_##U(work *w, int first, const uint8_t *block, size_t bytes, int at, int count) \
+    {                                                                                                         \
+        if (B1I_KEY_BLOCKS == 2 && count == 2)                                                                \
+            score_blocks(b1i_type_##type, U, B1I_KEY_BLOCKS, w, first, block, bytes, at);                     \
+        else                                                                                                  \
+            score_blocks(b1i_type_##type, U, 1, w, first, block, bytes, at);                                  \
+    }                                                                                                         \
+    static void value_##type##_##U(work *w, int first, const uint8_t *rows, int at, int count)                \
+    {                                                                                                         \
+        value_rows(b1i_type_##type, U, w, first, rows, at, count);                                            \
     }
-#define TYPES(X)   X(f32) X(bf16) X(f16)
-#define FOUR(type) BLOCKS(type, 1) BLOCKS(type, 2) BLOCKS(type, 3) BLOCKS(type, 4)
-TYPES(FOUR)
+#define TYPES(X) X(f32) X(bf16) X(f16)
+#if B1I_HEADS == 8
+#define MORE(type) BLOCKS(type, 5) BLOCKS(type, 6) BLOCKS(type, 7) BLOCKS(type, 8)
+#define EACH(f)    f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8
+#else
+#define MORE(type)
+#define EACH(f) f##_1, f##_2, f##_3, f##_4
+#endif
+#define ALL(type) BLOCKS(type, 1) BLOCKS(type, 2) BLOCKS(type, 3) BLOCKS(type, 4) MORE(type)
+TYPES(ALL)
 
-typedef void (*score_fn)(work *w, int first, const uint8_t *block, int at);
-typedef void (*value_fn)(work *w, int first, const uint8_t *block, int at, int count);
-#define SCORES(type) [b1i_type_##type] = {score_##type##_1, score_##type##_2, score_##type##_3, score_##type##_4},
-#define VALUES(type) [b1i_type_##type] = {value_##type##_1, value_##type##_2, value_##type##_3, value_##type##_4},
+typedef void (*score_fn)(work *w, int first, const uint8_t *block, size_t bytes, int at, int count);
+typedef void (*value_fn)(work *w, int first, const uint8_t *rows, int at, int count);
+#define SCORES(type) [b1i_type_##type] = {EACH(score_##type)},
+#define VALUES(type) [b1i_type_##type] = {EACH(value_##type)},
 static const score_fn score_fns[3][MANY] = {TYPES(SCORES)};
 static const value_fn value_fns[3][MANY] = {TYPES(VALUES)};
 
@@ -156,7 +230,7 @@ static void exponents(work *w, int u, int part, int from, int to, float *max, fl
     float top = vf_most(most), now = *max > top ? *max : top;
     vf base = vf_set(now);
     for (int i = from; i < to; i += 16) {
-        vf e = vf_exp(vf_sub(vf_load(s + i), base));
+        vf e = vf_exp_below(vf_sub(vf_load(s + i), base));
         total = vf_add(total, e);
         vf_store(s + i, e);
     }
@@ -167,6 +241,14 @@ static void exponents(work *w, int u, int part, int from, int to, float *max, fl
     }
     *max = now;
     *sum += vf_sum(total);
+}
+
+/* Block i of the stream: `count` blocks of keys from position `from` on, as many of values, the next keys. */
+static const uint8_t *stream_block(const b1i_attention *a, size_t bytes, int from, int count, int i)
+{
+    if (i < count) return a->kv.keys + (size_t)(from / 16 + i) * bytes;
+    if (i < 2 * count) return a->kv.values + (size_t)(from / 16 + i - count) * bytes;
+    return a->kv.keys + (size_t)(from / 16 + i - count) * bytes;
 }
 
 /* Positions [part, end) of at most PART. */
@@ -185,18 +267,26 @@ static void attend_part(work *w, int part, int end, float *max, float *sum)
     }
     if (from >= to) return;
     from = from / 16 * 16;
-    for (int p = from; p < to; p += 16)
+    const int count = (to - from + 15) / 16, far = bytes < B1I_FAR ? (int)(B1I_FAR / bytes) : 1;
+    const int near = bytes < B1I_NEAR ? (int)(B1I_NEAR / bytes) : 1;
+    for (int i = 0, blocks; i < 2 * count; i += blocks) {
+        const uint8_t *block = stream_block(a, bytes, from, count, i);
+        int at = from - part + i % count * 16, left = to - part - at, most = i < count ? B1I_KEY_BLOCKS : VALUE_BLOCKS;
+        blocks = count - i % count < most ? count - i % count : most;
+        w->far = stream_block(a, bytes, from, count, i + far);
+        w->near = stream_block(a, bytes, from, count, i + near);
+        if (i == count)
+            for (int u = 0; u < w->count; u++)
+                exponents(w, u, part, from - part, (to - part + 15) / 16 * 16, max + u, sum + u);
         for (int u = 0, n; u < w->count; u += n) {
             n = w->count - u < MANY ? w->count - u : MANY;
-            score_fns[a->kv.type][n - 1](w, u, a->kv.keys + (size_t)(p / 16) * bytes, p - part);
+            if (i < count)
+                score_fns[a->kv.type][n - 1](w, u, block, bytes, at, blocks);
+            else
+                value_fns[a->kv.type][n - 1](w, u, block, at, left < 16 * blocks ? left : 16 * blocks);
+            w->far = w->near = block;
         }
-    for (int u = 0; u < w->count; u++) exponents(w, u, part, from - part, (to - part + 15) / 16 * 16, max + u, sum + u);
-    for (int p = from; p < to; p += 16)
-        for (int u = 0, n; u < w->count; u += n) {
-            n = w->count - u < MANY ? w->count - u : MANY;
-            value_fns[a->kv.type][n - 1](w, u, a->kv.values + (size_t)(p / 16) * bytes, p - part,
-                                         to - p < 16 ? to - p : 16);
-        }
+    }
 }
 
 void B1I_NAME(attention)(const b1i_attention *a)
@@ -216,6 +306,7 @@ void B1I_NAME(attention)(const b1i_attention *a)
         }
         for (int part = a->begin; part < a->end; part += PART)
             attend_part(&w, part, a->end - part < PART ? a->end : part + PART, a->max + first, a->sum + first);
+        for (int u = 0; u < w.count; u++) order_values(a->kv.type, dim, w.out[u]);
     }
 }
 

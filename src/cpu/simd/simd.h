@@ -43,7 +43,7 @@ B1I_OP int32_t b1i_word(const void *p)
 
 /* ---- over any of them ---- */
 
-enum { B1I_FAR = 8192, B1I_NEAR = 2048 };
+enum { B1I_FAR = 12288, B1I_NEAR = 3072 };
 /* Asks for what lies ahead in the stream of weights, across a panel's end too: every line far ahead into the
  * second-level cache, where it does not hold one of the first level's few buffers for as long as memory takes, and
  * nearer into the first. One of both, at any distance, keeps up less well. */
@@ -98,22 +98,24 @@ B1I_OP vi vi_to_bf16(vf a)
 B1I_OP vf vf_low_bf16(vi a) { return vf_bits(vi_shl(a, 16)); }
 B1I_OP vf vf_high_bf16(vi a) { return vf_bits(vi_and(a, vi_set((int32_t)0xffff0000))); }
 
-/* e^x: 2^n · p(r), |r| ≤ ln 2 / 2, p of degree 6 (its own error 0.2 ulp); below −87.7 exactly 0, above 88.3 infinity;
- * NaN stays NaN. */
-B1I_OP vf vf_exp(vf x)
+/* e^x for x of 88.3 at most: 2^n · p(r), |r| ≤ ln 2 / 2, p of degree 6 (its own error 0.2 ulp); exactly 0 below −87.7;
+ * NaN stays NaN. n + 127 is rounded into the low bits of a large number, from where it moves into the exponent. */
+B1I_OP vf vf_exp_below(vf x)
 {
-    x = vf_min(vf_set(88.7f), vf_max(vf_set(-88.0f), x));
-    vi n = vi_round(vf_mul(x, vf_set(1.44269504f)));
-    vf f = vf_from(n);
+    const vf large = vf_set(12582912.0f + 127.0f);
+    x = vf_max(vf_set(-88.0f), x);
+    vf n = vf_fma(x, vf_set(1.44269504f), large), f = vf_sub(n, large);
     vf r = vf_fma(f, vf_set(-3.19461833e-05f), vf_fma(f, vf_set(-0.693115234f), x));
     vf p = vf_fma(r, vf_set(0.00139261817f), vf_set(0.008363178f));
     p = vf_fma(p, r, vf_set(0.0416665561f));
     p = vf_fma(p, r, vf_set(0.166665763f));
     p = vf_fma(p, r, vf_set(0.5f));
-    p = vf_fma(vf_mul(r, r), p, r);
-    p = vf_add(p, vf_set(1));
-    return vf_mul(p, vf_bits(vi_shl(vi_add(n, vi_set(127)), 23)));
+    p = vf_fma(p, r, vf_set(1));
+    p = vf_fma(p, r, vf_set(1));
+    return vf_mul(p, vf_bits(vi_shl(vi_bits(n), 23)));
 }
+/* Infinity above 88.3. */
+B1I_OP vf vf_exp(vf x) { return vf_exp_below(vf_min(vf_set(88.7f), x)); }
 
 /* ---- doors between the files of one instruction set ---- */
 

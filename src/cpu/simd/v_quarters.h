@@ -202,7 +202,8 @@ B1I_OP vd vs_dot(vd s, vi w, const int8_t *x)
 /* Quants below 128 are the same signed. */
 B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 
-/* Accumulators that hide the adder's latency; rows of x a tile takes; vectors of values side by side. */
+/* Accumulators that hide the adder's latency; rows of x a tile takes; vectors of values side by side; query
+ * heads that share a key or value; blocks of keys that share a query. */
 #if defined(__ARM_NEON)
 #define B1I_DENSE_SUMS 2
 #define B1I_DENSE_TILE 4
@@ -213,6 +214,8 @@ B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 #define B1I_QUANT_TILE 2
 #endif
 #define B1I_VALUE_WIDTH 1
+#define B1I_HEADS       4
+#define B1I_KEY_BLOCKS  1
 
 #define v_keep(x)         (void)(x)
 #define v_prefetch(p)     __builtin_prefetch(p, 0, 3)
