@@ -138,9 +138,9 @@ static int check_published(const b1_tokenizer *t, const char *name, char *texts,
 
 static void published_equal(void **state)
 {
-    static const char *const vocabularies[] = {"llama-bpe", "llama-spm",      "qwen2",     "qwen35",
-                                               "gpt-2",     "phi-3",          "starcoder", "refact",
-                                               "falcon",    "deepseek-coder", "command-r", "mpt"};
+    static const char *const vocabularies[] = {"llama-bpe",    "llama-spm", "qwen2",  "qwen35", "gpt-2",
+                                               "phi-3",        "starcoder", "refact", "falcon", "deepseek-coder",
+                                               "deepseek-llm", "command-r", "mpt"};
     char path[512];
     size_t bytes;
     (void)state;
