@@ -174,6 +174,7 @@ static void strangers_are_refused(void **state)
         {"<|im_start|>{{ unclosed", "shape"},
         {"{% if a %}{% if b %}<|im_start|>{% endif", "shape"},
         {"{{ '<|im_start|>", "shape"},
+        {"{% set '=<|+' %}<|im_start|>", "shape"}, /* behind the sign a quote stands alone */
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

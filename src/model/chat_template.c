@@ -93,7 +93,8 @@ static void add_term(flat *f, const char *text, size_t bytes)
 {
     trim_span(&text, &bytes);
     if (!bytes || (bytes > 15 && !memcmp(text, "raise_exception", 15))) return;
-    if ((*text == '\'' || *text == '"') && literal_end(text, bytes, 0) == bytes) {
+    /* A quote alone is what is left of a text that was cut in two: it opens and closes nothing. */
+    if (bytes > 1 && (*text == '\'' || *text == '"') && literal_end(text, bytes, 0) == bytes) {
         add_literal(f, text + 1, bytes - 2);
     } else {
         add(f, NAME, text, bytes);
