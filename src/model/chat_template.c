@@ -40,7 +40,7 @@ static void put(flat *f, const char *text, size_t bytes)
 /* Appends an item; a text behind a text joins it. */
 static void add(flat *f, item_kind kind, const char *text, size_t bytes)
 {
-    if (kind == TEXT && !bytes) return;
+    if (f->memory || (kind == TEXT && !bytes)) return;
     if (kind == TEXT && f->count && f->item[f->count - 1].kind == TEXT) {
         f->text.bytes--; /* its NUL */
         f->item[f->count - 1].bytes += bytes;
