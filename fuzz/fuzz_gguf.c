@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void walk_values(const b1i_gguf *g)
 {
-    static volatile uint8_t sink;
+    static volatile uint8_t sink __attribute__((unused));
     for (size_t i = 0; i < g->key_count; i++) {
         const b1i_gguf_key *key = &g->keys[i];
         b1i_gguf_walk walk = {key->value, 0};

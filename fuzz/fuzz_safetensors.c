@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static volatile uint8_t sink;
+    static volatile uint8_t sink __attribute__((unused));
     b1_error err;
     b1i_safetensors *s = NULL;
     long live = b1i_alloc_live();
