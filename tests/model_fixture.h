@@ -13,6 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Code under a sanitizer is some ten times slower: tests that repeat much repeat less there. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 /* X(identifier, folder, architecture, file within the folder, or "") */
 #define MODEL_FIXTURES(X)                                     \
     X(llama2, "llama2", "llama", "")                          \

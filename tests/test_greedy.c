@@ -24,17 +24,6 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 enum { TOKENS = 64, PROMPTS = 5, PROMPT_MAX = 32, STRIDE_MAX = 1000, DIFFERENT_MAX = 13 };
 
 typedef struct prompt {
