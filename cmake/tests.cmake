@@ -3,7 +3,7 @@
 #   slow    takes minutes under a sanitizer or an emulator
 # A test that shares the machine with another is slower than it says: those that measure time run alone.
 
-set(B1_SLOW_TESTS)
+set(B1_SLOW_TESTS test_greedy)
 set(B1_APP)
 if(TARGET batchone_app)
   set(B1_APP batchone_app)

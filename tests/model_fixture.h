@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Code under a sanitizer is some ten times slower: tests that repeat much repeat less there. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -24,6 +23,9 @@
 #ifndef SANITIZED
 #define SANITIZED 0
 #endif
+
+/* Code under a sanitizer or an emulator is some ten times slower: tests that repeat much repeat less there. */
+static inline bool slow_here(void) { return SANITIZED || getenv("B1_EMULATED"); }
 
 /* X(identifier, folder, architecture, file within the folder, or "") */
 #define MODEL_FIXTURES(X)                                     \

@@ -107,7 +107,7 @@ static void test_reference(void **state)
     print_message("%s: %d positions, reference within %.1e of transformers\n", n->folder, f.count, (double)off);
 
     const int passes[] = {7, 1, 16};
-    for (int i = 0; i < (SANITIZED ? 1 : 3); i++) {
+    for (int i = 0; i < (slow_here() ? 1 : 3); i++) {
         must(b1_session_rewind(s, 0, err));
         evaluate(s, &f, 0, f.count, passes[i], other);
         check_near(&f, other, whole, 0, f.count, 1e-6f, "reference in smaller passes");
@@ -217,7 +217,7 @@ static void test_executors(void **state)
 {
     const char *chosen = getenv("BATCHONE_ISA");
     check_executors(*state, "bf16");
-    if (SANITIZED) return;
+    if (slow_here()) return;
     for (int i = 0; b1i_kernels_built[i] && !chosen; i++)
         if (b1i_kernels_built[i]->supported() && b1i_kernels_built[i]->dense_act == b1i_type_f32) {
             setenv("BATCHONE_ISA", b1i_kernels_built[i]->name, 1);
@@ -250,7 +250,7 @@ static void test_isas(void **state)
         }
         setenv("BATCHONE_ISA", b1i_kernels_built[i]->name, 1);
         assert_ptr_equal(b1i_kernels_best(), b1i_kernels_built[i]);
-        for (int j = 0; j < (SANITIZED ? 2 : 4); j++) check_executors(&cases[j].name, cases[j].kv);
+        for (int j = 0; j < (slow_here() ? 2 : 4); j++) check_executors(&cases[j].name, cases[j].kv);
     }
     unsetenv("BATCHONE_ISA");
 }
