@@ -19,6 +19,7 @@ typedef struct work {
     const float *q[PAIRS];       /* [head_dim] */
     float *out[PAIRS];           /* [head_dim] */
     const uint8_t *far, *near;   /* blocks to ask for meanwhile, into the second and the first-level cache */
+    const uint8_t *later;        /* what to ask for while nothing is read: a line for each 16 exponents */
     int low[PAIRS], high[PAIRS]; /* visible positions in the part at hand; low >= high: none */
     float score[PAIRS][PART] __attribute__((aligned(64)));
 } work;
@@ -231,6 +232,8 @@ static void exponents(work *w, int u, int part, int from, int to, float *max, fl
     vf base = vf_set(now);
     for (int i = from; i < to; i += 16) {
         vf e = vf_exp_below(vf_sub(vf_load(s + i), base));
+        v_prefetch_far(w->later);
+        w->later += 64;
         total = vf_add(total, e);
         vf_store(s + i, e);
     }
@@ -274,7 +277,8 @@ static void attend_part(work *w, int part, int end, float *max, float *sum)
         int at = from - part + i % count * 16, left = to - part - at, most = i < count ? B1I_KEY_BLOCKS : VALUE_BLOCKS;
         blocks = count - i % count < most ? count - i % count : most;
         w->far = stream_block(a, bytes, from, count, i + far);
-        w->near = stream_block(a, bytes, from, count, i + near);
+        w->near = stream_block(a, bytes, from, count, i < count && near < blocks ? i + blocks : i + near);
+        w->later = w->far;
         if (i == count)
             for (int u = 0; u < w->count; u++)
                 exponents(w, u, part, from - part, (to - part + 15) / 16 * 16, max + u, sum + u);

@@ -26,6 +26,16 @@ B1I_OP void weights(b1i_format_id format, const uint8_t *panel, int64_t c, vf *w
     }
 }
 
+/* Column c of a row of x in all lanes. */
+B1I_OP vf x_at(const uint8_t *x, int64_t c)
+{
+#ifdef VB_DOT
+    return vf_set(b1i_bf16_to_f32(((const uint16_t *)x)[c]));
+#else
+    return vf_set(((const float *)x)[c]);
+#endif
+}
+
 /* Two columns into one sum of each row (sums apart where S > 1). */
 B1I_OP void turn(b1i_format_id format, int T, int S, const uint8_t *panel, int64_t c, const uint8_t *const *x, vf *s0,
                  vf *s1)
@@ -40,17 +50,21 @@ B1I_OP void turn(b1i_format_id format, int T, int S, const uint8_t *panel, int64
     }
 #endif
     vf w0, w1;
+    if (format == b1i_bf16 && T >= 6) { /* one column after the other: registers are short */
+        const uint8_t *p = panel + c * 32;
+        w0 = vf_low_bf16(vi_load(p));
+        v_ahead(p);
+        B1I_UNROLL for (int t = 0; t < T; t++) s0[t] = vf_fma(w0, x_at(x[t], c), s0[t]);
+        v_keep_pointer(p);
+        w1 = vf_high_bf16(vi_load(p));
+        B1I_UNROLL for (int t = 0; t < T; t++) s1[t] = vf_fma(w1, x_at(x[t], c + 1), s1[t]);
+        return;
+    }
     weights(format, panel, c, &w0, &w1);
     B1I_UNROLL for (int t = 0; t < T; t++)
     {
-#ifdef VB_DOT
-        int32_t both = b1i_word(x[t] + 2 * c);
-        vf x0 = vf_low_bf16(vi_set(both)), x1 = vf_high_bf16(vi_set(both));
-#else
-        vf x0 = vf_set(((const float *)x[t])[c]), x1 = vf_set(((const float *)x[t])[c + 1]);
-#endif
-        s0[t] = vf_fma(w0, x0, s0[t]);
-        s1[t] = vf_fma(w1, x1, s1[t]);
+        s0[t] = vf_fma(w0, x_at(x[t], c), s0[t]);
+        s1[t] = vf_fma(w1, x_at(x[t], c + 1), s1[t]);
     }
 }
 

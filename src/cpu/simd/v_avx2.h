@@ -76,12 +76,15 @@ B1I_OP void vf_store_f16(uint16_t *p, vf x)
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x.a, 0));
     _mm_storeu_si128((__m128i *)p + 1, _mm256_cvtps_ph(x.b, 0));
 }
-B1I_OP vf vf_load_bf16(const uint16_t *p)
+/* 8 halves, in both lanes, to the upper halves of 8 dwords. */
+B1I_OP __m256 widen_half(const uint16_t *p)
 {
-    vi x = {_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)),
-            _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p + 1))};
-    return vf_bits(vi_shl(x, 16));
+    const __m256i pick = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1,
+                                          10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
+    __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_shuffle_epi8(both, pick));
 }
+B1I_OP vf vf_load_bf16(const uint16_t *p) { return (vf){widen_half(p), widen_half(p + 8)}; }
 B1I_OP void vi_store_u16(uint16_t *p, vi x)
 {
     vi low = vi_and(x, vi_set(0xffff));
@@ -161,6 +164,8 @@ B1I_OP vi vs_dot(vi s, vi w, const int8_t *x)
 #define B1I_KEY_BLOCKS  1
 
 /* Loaded once, however often it is used. */
-#define v_keep(x)         __asm__("" : "+x"((x).a), "+x"((x).b))
+#define v_keep(x) __asm__("" : "+x"((x).a), "+x"((x).b))
+/* What is loaded from here is loaded anew. */
+#define v_keep_pointer(p) __asm__("" : "+r"(p))
 #define v_prefetch(p)     _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define v_prefetch_far(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)

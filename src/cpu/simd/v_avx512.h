@@ -113,6 +113,8 @@ B1I_OP vf vb_dot(vf a, vi w, const uint16_t *x)
 #define B1I_KEY_BLOCKS  2
 
 /* Loaded once, however often it is used. */
-#define v_keep(x)         __asm__("" : "+v"(x))
+#define v_keep(x) __asm__("" : "+v"(x))
+/* What is loaded from here is loaded anew. */
+#define v_keep_pointer(p) __asm__("" : "+r"(p))
 #define v_prefetch(p)     _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #define v_prefetch_far(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)

@@ -217,6 +217,8 @@ B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 #define B1I_HEADS       4
 #define B1I_KEY_BLOCKS  1
 
-#define v_keep(x)         (void)(x)
+#define v_keep(x) (void)(x)
+/* What is loaded from here is loaded anew. */
+#define v_keep_pointer(p) __asm__("" : "+r"(p))
 #define v_prefetch(p)     __builtin_prefetch(p, 0, 3)
 #define v_prefetch_far(p) __builtin_prefetch(p, 0, 2)
