@@ -22,6 +22,7 @@ static const char *const names[] = {
     "mistral-v3",
     "metaspace-always",
     "metaspace-never",
+    "metaspace-first",
     "llama2-normalized",
     "metaspace-old",
     "normalizers",

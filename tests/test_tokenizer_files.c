@@ -292,19 +292,19 @@ static void g_floats(gspec *g, const char *name, int count, const float *list)
     put(&k->value, list, 4 * (size_t)count);
 }
 
-static const char *const spm_tokens[] = {"<unk>",  "<s>", "</s>",    "<0x0A>", "<0xC3>", "<0xA9>",
-                                         "\u2581", "a",   "\u2581a", "aa",     "b",      "<tool>"};
-static const int32_t spm_types[] = {2, 3, 3, 6, 6, 6, 1, 1, 1, 1, 1, 4};
-static const float spm_scores[] = {0, 0, 0, 0, 0, 0, -1, -2, -5, -4, -3, 0};
+static const char *const spm_tokens[] = {"<unk>",   "<s>", "</s>", "<0x0A>", "<0xC3>", "<0xA9>", "\u2581", "a",
+                                         "\u2581a", "aa",  "b",    "<tool>", "c",      "bc",     "ab"};
+static const int32_t spm_types[] = {2, 3, 3, 6, 6, 6, 1, 1, 1, 1, 1, 4, 1, 1, 1};
+static const float spm_scores[] = {0, 0, 0, 0, 0, 0, -1, -2, -5, -4, -3, 0, -3, -6, -6};
 
 static void g_spm(gspec *g)
 {
     *g = (gspec){.version = 3, .alignment = 32};
     g_string(g, "general.architecture", "llama");
     g_string(g, "tokenizer.ggml.model", "llama");
-    g_strings(g, "tokenizer.ggml.tokens", 12, spm_tokens);
-    g_ints(g, "tokenizer.ggml.token_type", 12, spm_types);
-    g_floats(g, "tokenizer.ggml.scores", 12, spm_scores);
+    g_strings(g, "tokenizer.ggml.tokens", 15, spm_tokens);
+    g_ints(g, "tokenizer.ggml.token_type", 15, spm_types);
+    g_floats(g, "tokenizer.ggml.scores", 15, spm_scores);
     g_u32(g, "tokenizer.ggml.bos_token_id", 1);
     g_u32(g, "tokenizer.ggml.eos_token_id", 2);
     g_u32(g, "tokenizer.ggml.unknown_token_id", 0);
@@ -373,6 +373,7 @@ static void gguf_sentencepiece(void **state)
     b1_tokenizer *t = g_accept(&g);
     assert_text(t, "aaa", 0, 6, 9, 7, -1); /* the best score merges first, of equals the leftmost */
     assert_text(t, "a b", 0, 8, 6, 10, -1);
+    assert_text(t, "babc", 0, 6, 10, 14, 12, -1); /* ab and bc have one score: the left one, though its id is higher */
     assert_text(t, " a", 0, 6, 8, -1);
     assert_text(t, "\n\u00e9", 0, 6, 3, 4, 5, -1);
     assert_text(t, "b\u00ea", 0, 6, 10, 0, -1); /* not all its bytes have a token: unknown */
@@ -421,10 +422,10 @@ static void g_type(gspec *g, int id, int32_t type)
 
 static void g_score(gspec *g, int id, float score)
 {
-    float scores[12];
+    float scores[15];
     memcpy(scores, spm_scores, sizeof scores);
     scores[id] = score;
-    g_floats(g, "tokenizer.ggml.scores", 12, scores);
+    g_floats(g, "tokenizer.ggml.scores", 15, scores);
 }
 
 static void g_merge(gspec *g, const char *merge)
@@ -436,7 +437,7 @@ static void g_merge(gspec *g, const char *merge)
 static void gguf_is_refused(void **state)
 {
     gspec g;
-    const char *spm[12];
+    const char *spm[15];
     (void)state;
     G_REFUSE(g_gpt2, "bert", g_string(&g, "tokenizer.ggml.model", "bert"));
     G_REFUSE(g_gpt2, "tokenizer.ggml.model", g_drop_key(&g, "tokenizer.ggml.model"));
@@ -475,7 +476,7 @@ static void gguf_is_refused(void **state)
     G_REFUSE(g_spm, "token 8 is not finite", g_score(&g, 8, (float)(1.0 / 0.0)));
     memcpy(spm, spm_tokens, sizeof spm);
     spm[3] = "<0xzz>";
-    G_REFUSE(g_spm, "<0x0A>", g_strings(&g, "tokenizer.ggml.tokens", 12, spm));
+    G_REFUSE(g_spm, "<0x0A>", g_strings(&g, "tokenizer.ggml.tokens", 15, spm));
 }
 
 static int setup(void **state)

@@ -212,6 +212,10 @@ def tokenizers_by_name():
         t = bpe(None, pre_tokenizers.Metaspace(META, scheme, cut), 500, ["<unk>", "<mask>"], unk_token="<unk>")
         t.decoder = decoders.Metaspace(META, scheme, cut)
         yield name, t
+    t = bpe(None, pre_tokenizers.Metaspace(META, "always", True), 500, ["<unk>"], unk_token="<unk>")
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(False), pre_tokenizers.Metaspace(META, "first", False)])
+    t.decoder = decoders.Metaspace(META, "first", False)
+    yield "metaspace-first", t
     t = bpe(None, pre_tokenizers.Metaspace(META, "always", True), 300, ["<unk>"], unk_token="<unk>", fuse_unk=True)
     yield "metaspace-old", patched(t, pre_tokenizer={"type": "Metaspace", "replacement": META, "add_prefix_space": True},
                                    decoder={"type": "Metaspace", "replacement": META, "add_prefix_space": True})
@@ -360,6 +364,7 @@ CHATS = {
                    "{{ message['content'] + eos_token + ' ' }}{% endif %}{% endfor %}"),
     "mistral-first": ("llama2", "<s>", "</s>", mistral("first", " [INST] ", " [/INST]", '" " + message["content"]')),
     "mistral-v3": ("mistral-v3", "<s>", "</s>", mistral("last", "[INST] ", "[/INST]", '" " + message["content"] | trim')),
+    "mistral-tight": ("mistral-v3", "<s>", "</s>", mistral("last", "[INST]", "[/INST]", 'message["content"]')),
     "mistral-tekken": ("tekken", "<s>", "</s>", mistral("last", "[INST]", "[/INST]", 'message["content"]')),
     "file-qwen2.5": ("qwen2", "", "<|im_end|>", "Qwen-Qwen2.5-7B-Instruct.jinja"),
     "file-qwen3": ("qwen2", "", "<|im_end|>", "Qwen-Qwen3-0.6B.jinja"),
@@ -408,7 +413,7 @@ def main():
             pre = pre_tokenizers.Sequence([split(*t), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
             tok = Tokenizer.from_str(json.dumps(base))
             tok.pre_tokenizer = pre
-            some = [raw[CORPUS.index(s)] for s in CORPUS if len(s) < 60][3:26]
+            some = [raw[CORPUS.index(s)] for s in CORPUS if len(s) < 90][3:26]
             part = json.loads(tok.to_str())["pre_tokenizer"]
             splits.append({"name": name, "pre_tokenizer": part, **expected(tok, some, False)})
             continue
