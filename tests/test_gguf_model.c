@@ -275,6 +275,11 @@ static void test_rope_scaling(void **state)
     g_f32(&g, "llama.rope.scaling.yarn_log_multiplier", 0.1f);
     refuse("yarn_log_multiplier");
     g_tiny(&g, "llama");
+    g_string(&g, "llama.rope.scaling.type", "linear");
+    g_f32(&g, "llama.rope.scaling.factor", 4);
+    g_f32(&g, "llama.rope.scaling.attn_factor", 0.5f);
+    refuse("llama.rope.scaling.attn_factor is 0.5|without yarn");
+    g_tiny(&g, "llama");
     g_u32(&g, "llama.rope.dimension_count", 2);
     refuse("RoPE turns 2");
     g_tiny(&g, "llama");
@@ -516,7 +521,13 @@ static const char *write_split(int of, int at, void (*change)(gspec *))
 static void wrong_number(gspec *part) { g_u16(part, "split.no", 0); }
 static void wrong_count(gspec *part) { g_u16(part, "split.count", 4); }
 static void wrong_total(gspec *part) { g_i32(part, "split.tensors.count", 99); }
-static void twice(gspec *part) { g_tensor(part, "token_embd.weight", G_F32, 8, 6); }
+static void one_less(gspec *part) { part->tensor_count--; }
+/* One tensor again in the place of another, so that their number stays. */
+static void twice(gspec *part)
+{
+    part->tensor_count--;
+    g_tensor(part, "token_embd.weight", G_F32, 8, 6);
+}
 static void no_total(gspec *part) { g_drop_key(part, "split.tensors.count"); }
 static void beyond(gspec *part) { g_u16(part, "split.no", 7); }
 
@@ -534,11 +545,15 @@ static void test_split(void **state)
     refuse_path(in_folder(part_name(1, 3)), "part 2 of 3|open the first");
     refuse_path(write_split(3, 2, wrong_number), "part 1 of 3");
     refuse_path(write_split(3, 1, wrong_count), "part 2 of 4");
-    refuse_path(write_split(3, 0, wrong_total), "split.tensors.count is 99|hold 21");
+    refuse_path(write_split(3, 0, wrong_total), "tiny-00002-of-00003.gguf: split.tensors.count is 21|says 99");
+    refuse_path(write_split(3, 1, one_less), "split.tensors.count is 21|hold 20");
     refuse_path(write_split(3, 0, no_total), "split.tensors.count is missing");
     refuse_path(write_split(3, 0, beyond), "split.no 7");
     err.message[0] = 0;
     assert_int_equal(b1i_model_open(write_split(3, 1, twice), B1I_LOAD_TENSORS, &m, &err), B1_MODEL);
+    assert_words("tiny-00002-of-00003.gguf|token_embd.weight is there twice");
+    assert_int_equal(b1i_model_open(write_split(3, 2, wrong_total), B1I_LOAD_TENSORS, &m, &err), B1_MODEL);
+    assert_words("tiny-00003-of-00003.gguf|split.tensors.count is 99|says 21");
     first = write_split(3, -1, NULL);
     char other[512];
     snprintf(other, sizeof other, "%s", in_folder("renamed.gguf"));

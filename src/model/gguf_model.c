@@ -106,8 +106,9 @@ fail:
     return st;
 }
 
-/* Opens part `i` beside the first, whose name ends in `tail`. */
-static b1_status open_part(parts *p, int i, size_t stem, b1_error *err)
+/* Opens part `i` beside the first, whose name without its number is `stem` bytes long and which says that all parts
+ * together have `whole` tensors. */
+static b1_status open_part(parts *p, int i, size_t stem, int64_t whole, b1_error *err)
 {
     b1_status st;
     const char *first = p->part[0]->map.path;
@@ -124,6 +125,9 @@ static b1_status open_part(parts *p, int i, size_t stem, b1_error *err)
                       number + 1, count, first, i + 1, p->count);
         goto fail;
     }
+    if (tensors != whole)
+        st = b1i_fail(err, B1_MODEL, "%s: split.tensors.count is %lld, but %s says %lld", path, (long long)tensors,
+                      first, (long long)whole);
 fail:
     b1i_free(path);
     return st;
@@ -156,7 +160,7 @@ static b1_status open_all(const char *path, parts *p, b1_error *err)
     if (bytes < tail_bytes || strcmp(path + bytes - tail_bytes, tail) != 0)
         return b1i_fail(err, B1_MODEL, "%s: is the first of %d parts, so its name must end in %s", path, count, tail);
     for (int i = 1; i < count; i++) {
-        st = open_part(p, i, bytes - tail_bytes, err);
+        st = open_part(p, i, bytes - tail_bytes, tensors, err);
         if (st != B1_OK) return st;
     }
     int64_t sum = 0;
