@@ -164,7 +164,7 @@ static b1_status read_rope(const keys *k, b1i_config *c)
     b1_status st;
     char name[96];
     b1i_gguf_string_view type;
-    double older;
+    double older, top;
     snprintf(name, sizeof name, "%s.rope.scaling.type", k->arch);
     /* Files of models whose makers gave no base leave the key out; 10000 is what they mean, and what the format's
      * own runtime takes. */
@@ -182,6 +182,10 @@ static b1_status read_rope(const keys *k, b1i_config *c)
     else
         return b1i_fail(k->err, B1_MODEL, "%s: key %s is \"%.*s\"; none, linear and yarn are supported", k->g->map.path,
                         name, (int)type.bytes, type.text);
+    B1I_TRY(key_float(k, "rope.scaling.attn_factor", false, 1, &top));
+    if (r->kind != b1i_rope_yarn && top != 1)
+        return b1i_fail(k->err, B1_MODEL, "%s: key %s.rope.scaling.attn_factor is %g; without yarn only 1 is supported",
+                        k->g->map.path, k->arch, top);
 fail:
     return st;
 }
