@@ -187,6 +187,8 @@ b1_status b1i_bpe_word(b1i_scratch *s, const char *text, size_t bytes, b1_error 
 {
     b1_status st;
     int32_t count, id = -1;
+    if (bytes > INT32_MAX) /* symbols count in 32 bits */
+        return b1i_fail(err, B1_ARGUMENT, "a word of %zu bytes once normalised, expected at most %d", bytes, INT32_MAX);
     if (s->t->ignore_merges && bytes <= s->t->piece_max) {
         B1I_TRY(whole_word(s, text, bytes, &id, err));
         if (id >= 0) return b1i_scratch_push(s, id, err);

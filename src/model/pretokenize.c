@@ -188,6 +188,7 @@ void b1i_scratch_close(b1i_scratch *s)
 
 b1_status b1i_scratch_push(b1i_scratch *s, int32_t id, b1_error *err)
 {
+    if (s->count == INT32_MAX) return b1i_fail(err, B1_ARGUMENT, "a text of more than %d tokens", INT32_MAX);
     if (!b1i_grow(&s->ids, &s->capacity, s->count + 1, sizeof *s->ids))
         return b1i_fail_memory(err, (s->count + 1) * sizeof *s->ids);
     s->ids[s->count++] = id;
