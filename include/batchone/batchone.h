@@ -89,7 +89,8 @@ typedef struct b1_engine_options {
 B1_API b1_status b1_engine_open(const char *model, const b1_engine_options *options, b1_engine **out, b1_error *err);
 
 /* Opens a built-in published architecture with random weights; b1_shape_name(i) lists them, NULL past the last.
- * It has no tokenizer. B1_ARGUMENT: no such shape or format. */
+ * It has no tokenizer. B1_ARGUMENT: no such shape or format; B1_UNSUPPORTED: rows of this shape are no whole number of
+ * the format's blocks. */
 B1_API b1_status b1_engine_open_synthetic(const char *shape, const b1_engine_options *options, b1_engine **out,
                                           b1_error *err);
 B1_API const char *b1_shape_name(int index);
@@ -229,17 +230,18 @@ B1_API b1_status b1_tokenizer_decode(const b1_tokenizer *tokenizer, const int32_
                                      char **text, size_t *bytes, b1_error *err);
 
 /* Streaming decode: one token in, the text that is complete now out (an incomplete UTF-8 sequence is held back, at
- * most 3 bytes). Starts zeroed. `first` is cleared by the first token that gives text. */
+ * most 3 bytes). Starts zeroed; `started` is set by the first token that gives text. */
 typedef struct b1_decode_stream {
     unsigned char held[8];
     int held_count;
     bool started;
 } b1_decode_stream;
-/* *text points into `buffer` [≥ b1_tokenizer_piece_max() + 8 bytes]. */
 B1_API size_t b1_tokenizer_piece_max(const b1_tokenizer *tokenizer);
+/* The text goes to `buffer` [≥ b1_tokenizer_piece_max() + 8 bytes], its length to *bytes; it is not NUL-terminated and
+ * may be empty. B1_ARGUMENT: an id outside the vocabulary. */
 B1_API b1_status b1_tokenizer_stream(const b1_tokenizer *tokenizer, b1_decode_stream *stream, int32_t id, bool special,
                                      char *buffer, size_t *bytes, b1_error *err);
-/* What is still held, as U+FFFD. */
+/* What is still held, as one U+FFFD, to `buffer` [≥ 3 bytes]; returns its length, 0 where nothing is held. */
 B1_API size_t b1_tokenizer_stream_flush(b1_decode_stream *stream, char *buffer);
 
 typedef struct b1_chat_message {
@@ -268,12 +270,14 @@ typedef struct b1_sampler_options {
 } b1_sampler_options;
 /* Temperature 0, the others off, seed 0. */
 B1_API b1_sampler_options b1_sampler_defaults(void);
+/* `options` may be NULL: the defaults. B1_ARGUMENT: an option out of its range, named. */
 B1_API b1_status b1_sampler_create(const b1_sampler_options *options, int vocab, b1_sampler **out, b1_error *err);
 B1_API void b1_sampler_free(b1_sampler *sampler);
 /* Never produces these ids ([count], copied): end tokens with --ignore-eos, padding rows. */
 B1_API b1_status b1_sampler_mask(b1_sampler *sampler, const int32_t *ids, int count, b1_error *err);
 /* `logits` [vocab] are not changed. `history` [history_count] are the tokens so far (for the penalty).
- * B1_NUMERIC: NaN or infinity among the logits. Equal logits: the lowest id wins. */
+ * B1_NUMERIC: NaN or infinity among the logits; B1_ARGUMENT: an id outside the vocabulary, or every token is masked.
+ * Equal logits: the lowest id wins. */
 B1_API b1_status b1_sampler_next(b1_sampler *sampler, const float *logits, const int32_t *history, int history_count,
                                  int32_t *token, b1_error *err);
 
