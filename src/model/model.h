@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * A model as its files say: configuration, and where each weight lies in the mapped files. Nothing is converted and
- * nothing is copied here. Loaders: gguf.c, hf.c (config.json + safetensors), synthetic.c (built-in shapes).
+ * nothing is copied here. Loaders: gguf_model.c, hf.c (config.json + safetensors), synthetic.c (built-in shapes).
  *
- * Invariants of a b1i_model that a loader handed out: every weight of WEIGHTS that the configuration needs is there,
- * with the shape that the configuration says; every tensor's bytes lie inside its file.
+ * Invariants of a b1i_model that a loader handed out: every weight that the configuration needs is there, with the
+ * shape that the configuration says; every tensor's bytes lie inside its file.
  */
 #ifndef B1I_MODEL_H
 #define B1I_MODEL_H
@@ -59,7 +59,7 @@ typedef struct b1i_tensor {
                           * h·d + j lies at file row h·d + (j < d/2 ? 2j : 2(j − d/2) + 1), d = rows / heads */
 } b1i_tensor;
 
-/* The weights of a layer, in the order a step reads them. X(id, needed) */
+/* The weights of a layer, in the order a step reads them. */
 typedef enum b1i_weight {
     b1i_w_attn_norm,
     b1i_w_q,
@@ -101,7 +101,7 @@ enum { B1I_LOAD_TENSORS = 1, B1I_LOAD_TOKENIZER = 2 };
 
 /* A .gguf file or a Hugging Face directory, by what lies there. B1_MODEL with the file, tensor, field at fault. */
 b1_status b1i_model_open(const char *path, unsigned parts, b1i_model **out, b1_error *err);
-/* A built-in shape. B1_ARGUMENT: no such shape or format. */
+/* A built-in shape. B1_ARGUMENT: no such shape or format; B1_UNSUPPORTED: the format's blocks do not fit its rows. */
 b1_status b1i_model_synthetic(const char *shape, const char *weights, b1i_model **out, b1_error *err);
 void b1i_model_close(b1i_model *model);
 
