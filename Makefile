@@ -1,6 +1,6 @@
 # The front door. CMake does the work: `cmake --preset release && cmake --build --preset release`.
 MODEL  := models/SmolLM2-135M-Instruct.Q4_1.gguf
-PROMPT := The most important thing to know about the sea is
+PROMPT := Once upon a time, in a small village by the sea,
 TOKENS := 96
 
 .NOTPARALLEL:
