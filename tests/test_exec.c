@@ -286,6 +286,32 @@ static void test_repeatable(void **state)
         }
 }
 
+/* Fewer workers than were reserved, as in the child of a fork: all the work is done, by those that are there. */
+static void test_fewer_workers(void **state)
+{
+    (void)state;
+    float want[256];
+    int32_t tokens[4] = {5, 9, 2, 7};
+    b1_error err = {0};
+    for (int e = 0; e < 3; e++)
+        for (int n = 1; n <= 4; n += 3) {
+            const size_t bytes = (size_t)variants[0].vocab * sizeof *want;
+            const b1i_step step = {tokens, n, 0, n - 1, -1};
+            rig r;
+            rig_open(&r, &variants[0], b1i_q4_0, executors[e], b1i_type_bf16, 3);
+            assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
+            memcpy(want, b1i_cpu_logits(r.fast, 0), bytes);
+            b1i_pool_end();
+            for (int i = 0; i < 4; i++) {
+                if (i == 2) assert_int_equal(b1i_pool_reserve(3, &err), B1_OK);
+                b1i_row(&r.fast->state, b1i_v_logits, 0)[0] = NAN;
+                assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
+                assert_memory_equal(b1i_cpu_logits(r.fast, 0), want, bytes);
+            }
+            rig_close(&r);
+        }
+}
+
 int main(void)
 {
     printf("kernels: %s\n", b1i_kernels_best()->name);
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_every_format),
         cmocka_unit_test(test_every_architecture),
         cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_fewer_workers),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     b1i_pool_end();

@@ -8,6 +8,11 @@
 #include "cpu/stages.h"
 #include "exec/exec.h"
 
+/* Workers that have done a stage, since the first step. */
+typedef struct b1i_counter {
+    _Alignas(64) atomic_uint_fast64_t done;
+} b1i_counter;
+
 struct b1i_executor {
     const b1i_executor_class *class;
     b1i_cpu_state state;
@@ -15,16 +20,13 @@ struct b1i_executor {
     int items;
     uint64_t *times; /* [items] or NULL */
     atomic_bool cancelled;
-    /* persistent: for one row and for few, a counter a stage, each on a cache line of its own, and the steps so far */
-    struct b1i_counter *counters[2];
-    uint64_t epoch[2];
+    /* persistent: for one row and for few, a counter a stage, each on a cache line of its own, and what they all are
+     * between two steps */
+    b1i_counter *counters[2];
+    uint64_t counted[2];
     void *counter_pages;
     size_t counter_bytes;
 };
-
-typedef struct b1i_counter {
-    _Alignas(64) atomic_uint_fast64_t done;
-} b1i_counter;
 
 b1_status b1i_cpu_supports(const b1i_model *model, b1_error *err);
 b1_status b1i_cpu_create(const b1i_executor_class *class, const b1i_exec_env *env, b1i_executor **out, b1_error *err);

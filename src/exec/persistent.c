@@ -4,8 +4,9 @@
  * stage's dependency on the one before. While a worker waits it brings the first of its next weights into its own
  * second-level cache, for weights depend on nothing: memory stays busy across the boundary.
  *
- * Counters only grow: stage i of step t is done when its counter has reached t · workers, so nothing is
- * reset between steps (a step that was stopped early, in a test, levels them).
+ * Counters only grow: a stage is done when its counter has grown by the number of workers since the step began, so
+ * nothing is reset between steps (a step that was stopped early, in a test, levels them). That number is the one that
+ * the pool gives: in the child of a fork, whose threads are gone, it is fewer than were asked for.
  * Passes of more rows than a decode step go stage by stage through the pool, where a cancel is seen between stages.
  */
 #include "base/threads.h"
@@ -21,7 +22,7 @@ typedef struct work {
     b1i_executor *e;
     const b1i_stage_list *list;
     b1i_counter *counters; /* of the list's stages */
-    uint64_t target;       /* what a finished stage's counter has reached */
+    uint64_t before;       /* what every counter was when the step began */
     int stop_after;
 } work;
 
@@ -48,6 +49,7 @@ static void run_share(void *arg, int worker, int workers)
     const work *w = arg;
     b1i_executor *e = w->e;
     const b1i_cpu_state *s = &e->state;
+    const uint64_t target = w->before + (uint64_t)workers;
     uint64_t start = e->times && worker == 0 ? b1i_now_ns() : 0;
     for (int i = 0; i < w->list->count; i++) {
         const b1i_stage *stage = &w->list->stages[i];
@@ -55,7 +57,7 @@ static void run_share(void *arg, int worker, int workers)
         if (i > 0) {
             size_t bytes = 0;
             const uint8_t *ahead = b1i_stage_weights(s, stage, worker, workers, &bytes);
-            wait_for(&w->counters[i - 1], w->target, s->kernels, ahead, bytes);
+            wait_for(&w->counters[i - 1], target, s->kernels, ahead, bytes);
         }
         stage->run(s, stage, worker, workers);
         /* release: this worker's part of the stage is seen by whoever sees the count */
@@ -75,11 +77,11 @@ static b1_status submit(b1i_executor *e, const b1i_step *step, b1_error *err)
     b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
     if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
     const b1i_rows rows = b1i_rows_of(step->n);
-    const uint64_t workers = (uint64_t)e->state.workers;
-    work w = {e, &e->lists[rows], e->counters[rows], ++e->epoch[rows] * workers, step->stop_after};
+    work w = {e, &e->lists[rows], e->counters[rows], e->counted[rows], step->stop_after};
     b1i_pool_run(e->state.workers, run_share, &w);
-    for (int i = 0; step->stop_after >= 0 && i < w.list->count; i++)
-        atomic_store_explicit(&w.counters[i].done, w.target, memory_order_relaxed);
+    e->counted[rows] = atomic_load_explicit(&w.counters[0].done, memory_order_relaxed);
+    for (int i = 1; step->stop_after >= 0 && i < w.list->count; i++)
+        atomic_store_explicit(&w.counters[i].done, e->counted[rows], memory_order_relaxed);
     return B1_OK;
 }
 
