@@ -50,80 +50,40 @@ void b1i_linear_panels(const b1i_cpu_state *s, const b1i_op *op, const b1i_act *
     s->kernels->linear(&args, begin, end);
 }
 
-static float *attend_scratch(const b1i_cpu_state *s, int worker, size_t *group_floats)
+/* A worker's room for attention: the queries of B1I_ATTEND_ROWS rows and one KV head's group, as much of weighted
+ * values, their maxima and sums, one key. */
+typedef struct attend_room {
+    float *q, *out, *max, *sum, *k;
+} attend_room;
+
+static attend_room attend_room_of(const b1i_cpu_state *s, int worker)
 {
-    size_t group = (size_t)(s->c->heads / s->c->kv_heads);
-    *group_floats = (B1I_ATTEND_ROWS * group * (size_t)s->c->head_dim + 15) / 16 * 16;
-    return (float *)(s->scratch + s->scratch_bytes * (size_t)worker);
+    const size_t pairs = (size_t)(B1I_ATTEND_ROWS * (s->c->heads / s->c->kv_heads)), small = (pairs + 15) / 16 * 16;
+    const size_t wide = (pairs * (size_t)s->c->head_dim + 15) / 16 * 16;
+    float *q = (float *)(s->scratch + s->scratch_bytes * (size_t)worker);
+    return (attend_room){q, q + wide, q + 2 * wide, q + 2 * wide + small, q + 2 * wide + 2 * small};
 }
 
-float *b1i_attend_q(const b1i_cpu_state *s, int worker)
-{
-    size_t floats;
-    return attend_scratch(s, worker, &floats);
-}
-
-float *b1i_attend_k(const b1i_cpu_state *s, int worker)
-{
-    size_t floats, small = (size_t)(B1I_ATTEND_ROWS * (s->c->heads / s->c->kv_heads) + 15) / 16 * 16;
-    float *base = attend_scratch(s, worker, &floats);
-    return base + 3 * floats + 4 * small;
-}
-
-/* Adds a partial (max, sum, out) to a running one, both unnormalised. */
-static void add_partial(int count, int head_dim, const float *max, const float *sum, const float *out, float *to_max,
-                        float *to_sum, float *to_out)
-{
-    for (int i = 0; i < count; i++) {
-        if (sum[i] == 0) continue;
-        float most = fmaxf(max[i], to_max[i]);
-        float old = to_sum[i] == 0 ? 0 : expf(to_max[i] - most), new = expf(max[i] - most);
-        for (int d = 0; d < head_dim; d++)
-            to_out[i * head_dim + d] = to_out[i * head_dim + d] * old + out[i * head_dim + d] * new;
-        to_sum[i] = to_sum[i] * old + sum[i] * new;
-        to_max[i] = most;
-    }
-}
+float *b1i_attend_q(const b1i_cpu_state *s, int worker) { return attend_room_of(s, worker).q; }
+float *b1i_attend_k(const b1i_cpu_state *s, int worker) { return attend_room_of(s, worker).k; }
 
 void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
-                int begin, int end, int worker, float *max, float *sum, float *out)
+                int begin, int end, float *max, float *sum, float *out)
 {
-    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads, count = rows * group;
-    size_t floats;
-    float *part_out = attend_scratch(s, worker, &floats) + floats, *part_max = part_out + 2 * floats;
-    float *part_sum = part_max + (B1I_ATTEND_ROWS * group + 15) / 16 * 16;
     b1i_attention args = {.kv = b1i_kv_at(s->kv, layer, head),
                           .q = q,
                           .q_stride = q_stride,
                           .n = rows,
-                          .group = group,
+                          .group = s->c->heads / s->c->kv_heads,
                           .limit = s->limit + row,
                           .first = s->first + row,
-                          .scale = 1 / sqrtf((float)hd)};
-    for (int at = begin; at < end; at += B1I_KV_CHUNK) {
-        bool only = at == begin;
-        args.begin = at;
-        args.end = at + B1I_KV_CHUNK < end ? at + B1I_KV_CHUNK : end;
-        args.max = only ? max : part_max;
-        args.sum = only ? sum : part_sum;
-        args.out = only ? out : part_out;
-        s->kernels->attention(&args);
-        if (!only) add_partial(count, hd, part_max, part_sum, part_out, max, sum, out);
-    }
-}
-
-void b1i_attend_rows(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
-                     int worker)
-{
-    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads;
-    size_t floats, small = (size_t)(B1I_ATTEND_ROWS * group + 15) / 16 * 16;
-    float *out = attend_scratch(s, worker, &floats) + 2 * floats, *max = out + floats + 2 * small, *sum = max + small;
-    int begin = s->first[row] / B1I_KV_CHUNK * B1I_KV_CHUNK;
-    b1i_attend(s, layer, head, row, rows, q, q_stride, begin, s->limit[row + rows - 1], worker, max, sum, out);
-    for (int i = 0; i < rows * group; i++) {
-        float *to = b1i_row(s, b1i_v_att, row + i / group) + (head * group + i % group) * hd, inverse = 1 / sum[i];
-        for (int d = 0; d < hd; d++) to[d] = out[i * hd + d] * inverse;
-    }
+                          .scale = 1 / sqrtf((float)s->c->head_dim),
+                          .begin = begin,
+                          .end = end,
+                          .max = max,
+                          .sum = sum,
+                          .out = out};
+    s->kernels->attention(&args);
 }
 
 /* Parts lie as [range][row × heads + head]. */
@@ -229,7 +189,7 @@ static void st_attend_parts(const b1i_cpu_state *s, const b1i_stage *st, int wor
         for (int r = 0; r < s->n; r++) {
             int64_t at = ((int64_t)range * s->n + r) * heads + head * group;
             b1i_attend(s, st->op->layer, head, r, 1, b1i_row(s, b1i_v_q, r) + head * group * hd, s->stride[b1i_v_q],
-                       from, to, worker, s->part_max + at, s->part_sum + at, s->part_out + at * hd);
+                       from, to, s->part_max + at, s->part_sum + at, s->part_out + at * hd);
         }
     }
 }
@@ -241,16 +201,29 @@ static void st_merge(const b1i_cpu_state *s, const b1i_stage *st, int worker, in
     for (int64_t r = begin; r < end; r++) b1i_merge_row(s, (int)r, b1i_row(s, st->op->out, (int)r));
 }
 
+/* Rows [row, row + rows) of one KV head's group attend over everything they see. */
+static void attend_rows(const b1i_cpu_state *s, int layer, int head, int row, int rows, int worker)
+{
+    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads;
+    const attend_room room = attend_room_of(s, worker);
+    const int begin = s->first[row] / B1I_KV_BLOCK * B1I_KV_BLOCK, end = s->limit[row + rows - 1];
+    b1i_attend(s, layer, head, row, rows, b1i_row(s, b1i_v_q, row) + head * group * hd, s->stride[b1i_v_q], begin, end,
+               room.max, room.sum, room.out);
+    for (int i = 0; i < rows * group; i++) {
+        float *to = b1i_row(s, b1i_v_att, row + i / group) + (head * group + i % group) * hd, inverse = 1 / room.sum[i];
+        for (int d = 0; d < hd; d++) to[d] = room.out[i * hd + d] * inverse;
+    }
+}
+
 /* Longer passes: (KV head, a few rows) shared out, each over all that it sees. */
 void b1i_st_attend_rows(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
 {
-    const int tiles = (s->n + B1I_ATTEND_ROWS - 1) / B1I_ATTEND_ROWS, group = s->c->heads / s->c->kv_heads;
-    int64_t count = (int64_t)tiles * s->c->kv_heads;
+    const int tiles = (s->n + B1I_ATTEND_ROWS - 1) / B1I_ATTEND_ROWS, heads = s->c->kv_heads;
+    int64_t count = (int64_t)tiles * heads;
     for (int64_t i = worker; i < count; i += workers) { /* interleaved: later rows see more */
-        int head = (int)(i % s->c->kv_heads), row = (int)(i / s->c->kv_heads) * B1I_ATTEND_ROWS;
+        int row = (int)(i / heads) * B1I_ATTEND_ROWS;
         int rows = s->n - row < B1I_ATTEND_ROWS ? s->n - row : B1I_ATTEND_ROWS;
-        b1i_attend_rows(s, st->op->layer, head, row, rows, b1i_row(s, b1i_v_q, row) + head * group * s->c->head_dim,
-                        s->stride[b1i_v_q], worker);
+        attend_rows(s, st->op->layer, (int)(i % heads), row, rows, worker);
     }
 }
 

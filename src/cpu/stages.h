@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stages: the pieces of a step that run without a synchronisation inside. Every worker does its share of a stage; a
- * stage begins when all workers have done the one before (unless `waits` says that it need not). The executors
- * `separate`, `fused` and `persistent` differ in the list (by op or by group) and in what stands between stages.
+ * stage begins when all workers have done the one before. The executors `separate`, `fused` and `persistent` differ in
+ * the list (by op or by group) and in what stands between stages.
  */
 #ifndef B1I_STAGES_H
 #define B1I_STAGES_H
@@ -55,18 +55,14 @@ b1i_act b1i_private_act(const b1i_cpu_state *s, const b1i_op *linear, int worker
 /* A worker's f32 row behind its private act: [widest]. */
 float *b1i_private_row(const b1i_cpu_state *s, int worker);
 
-/* Attention of query heads of KV head `head` for rows [row, row + rows) over positions [begin, end) into running
- * maximum, sum and weighted values [rows × group](× head_dim). `q` is [rows] at q_stride floats. Uses the worker's
- * scratch past what `attend_q` takes. */
+/* Attention of query heads of KV head `head` for rows [row, row + rows) over positions [begin, end), begin a multiple
+ * of B1I_KV_BLOCK: maximum, sum and weighted values [rows × group](× head_dim). `q` is [rows] at q_stride floats. */
 void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
-                int begin, int end, int worker, float *max, float *sum, float *out);
-/* This worker's buffer for the group's queries: [rows][group × head_dim]. */
+                int begin, int end, float *max, float *sum, float *out);
+/* This worker's buffer for the group's queries: [B1I_ATTEND_ROWS][group × head_dim]. */
 float *b1i_attend_q(const b1i_cpu_state *s, int worker);
 /* And for one key [head_dim]. */
 float *b1i_attend_k(const b1i_cpu_state *s, int worker);
-/* Rows [row, +rows) attend over everything they see; the result goes into the value att. */
-void b1i_attend_rows(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
-                     int worker);
 /* Sums the parts of decode attention for `row` into out [heads × head_dim]. */
 void b1i_merge_row(const b1i_cpu_state *s, int row, float *out);
 

@@ -178,7 +178,7 @@ static void st_attend_parts(const b1i_cpu_state *s, const b1i_stage *st, int wor
             int64_t at = ((int64_t)range * s->n + r) * heads + head * group;
             memcpy(q, b1i_row(s, b1i_v_q, r) + head * group * hd, (size_t)(group * hd) * sizeof *q);
             for (int g = 0; g < group; g++) turn(s, norm_of(st, 0), q + g * hd, r);
-            b1i_attend(s, st->op->layer, head, r, 1, q, (int64_t)group * hd, from, to, worker, s->part_max + at,
+            b1i_attend(s, st->op->layer, head, r, 1, q, (int64_t)group * hd, from, to, s->part_max + at,
                        s->part_sum + at, s->part_out + at * hd);
         }
     }

@@ -67,12 +67,12 @@ static void lay_out(b1i_cpu_state *s, carver *k)
         s->value[v] = carve(k, n * (size_t)s->stride[v] * sizeof(float));
     }
     s->act_data = carve(k, rows * b1i_act_stride(b1i_type_f32, widest));
-    /* scratch: one act row and one f32 row for decode, or q, partial and sum of an attention item */
+    /* scratch: one act row and one f32 row for decode, or an attention item's queries, values, maxima, sums and key */
     size_t group = heads / (size_t)c->kv_heads;
     size_t row_bytes = 2 * b1i_act_stride(b1i_type_f32, widest) + up64(hd * sizeof(float)) * 2;
     size_t item = B1I_ATTEND_ROWS * group;
     size_t attend_bytes =
-        3 * up64(item * hd * sizeof(float)) + 4 * up64(item * sizeof(float)) + up64(hd * sizeof(float));
+        2 * up64(item * hd * sizeof(float)) + 2 * up64(item * sizeof(float)) + up64(hd * sizeof(float));
     size_t reference_bytes = 12 * (size_t)widest + 4096; /* input, weights and file bytes of one row */
     s->scratch_bytes = up64((size_t)max64(max64((int64_t)row_bytes, (int64_t)attend_bytes), (int64_t)reference_bytes));
     s->scratch = carve(k, s->scratch_bytes * (size_t)s->workers);
