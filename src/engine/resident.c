@@ -170,13 +170,12 @@ b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progres
     const b1i_model *m = r->model;
     packing p = {0};
     uint64_t done = 0;
-    size_t at = 0, widest = 0;
+    size_t at = 0, widest = 0, bytes = (size_t)b1i_resident_row16_bytes(m);
     if (r->arena) return B1_OK;
-    r->arena_bytes = (size_t)b1i_resident_row16_bytes(m);
-    r->arena = b1i_pages_alloc(r->arena_bytes);
-    if (!r->arena)
+    uint8_t *arena = b1i_pages_alloc(bytes);
+    if (!arena)
         return b1i_fail(err, B1_MEMORY, "%s: the packed weights need %.1f MB, which cannot be had", m->config.name,
-                        (double)r->arena_bytes / 1e6);
+                        (double)bytes / 1e6);
     for (int slot = 0; slot < b1i_slot_count(m); slot++) {
         const b1i_tensor *t = b1i_slot_tensor(m, slot);
         size_t row = (size_t)b1i_format_bytes(t->format, (uint64_t)t->cols);
@@ -190,17 +189,19 @@ b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progres
         if (!is_matrix(m, slot) || is_alias(m, slot)) continue;
         p.tensor = b1i_slot_tensor(m, slot);
         p.packed = &r->row16[slot];
-        p.packed->data = r->arena + at;
+        p.packed->data = arena + at;
         at += b1i_packed_bytes(p.packed);
-        B1I_TRY(pack_matrix(&p, workers, &done, r->arena_bytes, progress, user, err));
+        B1I_TRY(pack_matrix(&p, workers, &done, bytes, progress, user, err));
         b1i_model_release(m, p.tensor);
     }
     if (m->config.tied) r->row16[b1i_slot_head] = r->row16[b1i_slot_embedding];
+    r->arena = arena;
+    r->arena_bytes = bytes;
     b1i_free(p.scratch);
     return B1_OK;
 fail:
+    for (int slot = 0; slot < b1i_slot_count(m); slot++) r->row16[slot].data = NULL;
     b1i_free(p.scratch);
-    b1i_pages_free(r->arena, r->arena_bytes);
-    r->arena = NULL;
+    b1i_pages_free(arena, bytes);
     return st;
 }
