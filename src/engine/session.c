@@ -2,9 +2,9 @@
  *
  * Owns the session: its tokens, its KV cache, its executor; prefill in passes, decode, prefix reuse, filler.
  *
- * Invariants: positions [0, position) of the KV cache belong to tokens [0, position); `logits_rows` rows of logits are
+ * Invariants: positions [0, position) of the KV cache belong to tokens [0, position); `valid_rows` rows of logits are
  * valid and the last of them is that of the last position, or there are none. A pass that was cancelled or failed
- * changes nothing of both.
+ * leaves position and tokens as they were, and no logits.
  */
 #include "engine/engine.h"
 
@@ -27,7 +27,6 @@ struct b1_session {
     b1_timings timings;
     b1_plan_op *plan;
     int plan_count;
-    bool op_times;
 };
 
 b1i_executor *b1i_session_executor(b1_session *s) { return s->executor; }
@@ -114,7 +113,6 @@ static b1_status create(b1_session *s, const b1_session_options *o, b1_error *er
         pthread_mutex_unlock(&e->packing);
         if (st != B1_OK) goto fail;
     }
-    s->op_times = o->op_times;
     s->logit_rows = env.logit_rows;
     s->tokens = b1i_calloc((size_t)s->context, sizeof *s->tokens);
     if (!s->tokens) B1I_TRY(b1i_fail_memory(err, (size_t)s->context * sizeof *s->tokens));
@@ -186,14 +184,15 @@ static b1_status evaluate(b1_session *s, const int32_t *tokens, int n, b1_error 
 
 b1_status b1_session_feed(b1_session *s, const int32_t *tokens, int count, b1_error *err)
 {
-    uint64_t start = b1i_now_ns();
-    b1_status st = check_tokens(s, tokens, count, s->position, err);
+    const uint64_t start = b1i_now_ns();
+    const int before = s->position;
+    b1_status st = check_tokens(s, tokens, count, before, err);
     for (int at = 0; st == B1_OK && at < count; at += B1I_PREFILL_ROWS) {
         int n = count - at < B1I_PREFILL_ROWS ? count - at : B1I_PREFILL_ROWS;
         st = evaluate(s, tokens + at, n, err);
     }
     s->timings.feed_ns = b1i_now_ns() - start;
-    s->timings.feed_tokens = count;
+    s->timings.feed_tokens = s->position - before;
     return st;
 }
 
@@ -327,12 +326,13 @@ b1_status b1_session_read_ceiling(b1_session *s, uint64_t budget_ns, double *gbp
 {
     const b1i_resident *r = &s->engine->resident;
     const uint64_t start = b1i_now_ns();
-    size_t at = 0, piece = r->arena_bytes < READING_BYTES ? r->arena_bytes : READING_BYTES;
     uint64_t longest = 0;
     *gbps = 0;
-    if (!r->arena)
+    /* Where this session does not read the arena, another may be packing it at this moment. */
+    if (class_of(s)->layout != b1i_layout_row16)
         return b1i_fail(err, B1_MEMORY, "no packed weights to read: the executor %s reads the file's own",
                         class_of(s)->name);
+    size_t at = 0, piece = r->arena_bytes < READING_BYTES ? r->arena_bytes : READING_BYTES;
     do {
         reading work = {r->arena + at, piece};
         uint64_t t0 = b1i_now_ns();
