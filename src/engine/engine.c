@@ -76,8 +76,8 @@ static b1_status check_options(const b1_engine_options *o, b1_error *err)
 {
     if (o->device && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "auto") != 0)
         return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; there are cpu and auto", o->device);
-    if (o->threads < 0 || o->threads > 1024)
-        return b1i_fail(err, B1_ARGUMENT, "%d threads: expected 1 to 1024, or 0 for as many as may be used",
+    if (o->threads < 0)
+        return b1i_fail(err, B1_ARGUMENT, "%d threads: expected at least 1, or 0 for as many as may be used",
                         o->threads);
     if (o->context < 0) return b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", o->context);
     return B1_OK;
