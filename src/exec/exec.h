@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Executors: what runs a plan. A class is a struct of functions; an instance belongs to one session. What an executor
- * cannot do is a status with a sentence.
+ * Executors: what runs a plan. A class is a struct of functions; an instance belongs to one session and begins with a
+ * pointer to its class. What an executor cannot do is a status with a sentence.
  */
 #ifndef B1I_EXEC_H
 #define B1I_EXEC_H
