@@ -7,7 +7,8 @@ import json
 import struct
 from pathlib import Path
 
-CORPUS = Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "fuzz" / "corpus"
 U32, F32, BOOL, STRING, ARRAY, I32 = 4, 6, 7, 8, 9, 5
 
 
@@ -134,6 +135,13 @@ def seeds_config(folder):
         (folder / name).write_text(json.dumps(fields))
 
 
-for kind, make in (("gguf", seeds_gguf), ("safetensors", seeds_safetensors), ("config", seeds_config)):
+def seeds_chat(folder):
+    for name in ("chatml-system", "chatml-tools", "llama3-dated", "mistral-v1", "mistral-v3"):
+        fixture = json.loads((ROOT / "tests" / "fixtures" / "tokenizer" / "chat" / f"{name}.json").read_text())
+        (folder / name).write_text(fixture["template"])
+
+
+for kind, make in (("gguf", seeds_gguf), ("safetensors", seeds_safetensors), ("config", seeds_config),
+                   ("chat", seeds_chat)):
     (CORPUS / kind).mkdir(parents=True, exist_ok=True)
     make(CORPUS / kind)
