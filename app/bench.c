@@ -4,6 +4,7 @@
  * document. A cell that cannot run is kept with its status and the sentence that says why.
  */
 #include "app/app.h"
+#include "app/cells.h"
 #include "app/output.h"
 #include "base/threads.h"
 #include "lab/cell.h"
@@ -60,82 +61,17 @@ typedef struct bench {
     int threads;
 } bench;
 
-/* One cell, as the document has it. Figures are NaN or 0 where the status is not ok. */
-typedef struct cell {
-    const char *executor, *status;
-    const char *message; /* NULL where the status is ok */
-    int context;
-    uint64_t weight_bytes, kv_bytes;
-    double prefill; /* tokens a second; 0: not measured */
-    b1i_bench_result result;
-} cell;
-
-/* ---- output ---- */
-
-static json_t *slice_list(const b1i_bench_result *r)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < r->slice_count; i++) {
-        const b1i_slice *s = &r->slices[i];
-        json_t *steps = json_array();
-        for (size_t k = 0; k < s->steps; k++)
-            json_array_append_new(steps, json_integer((json_int_t)r->step_ns[s->first + k]));
-        json_array_append_new(list, json_pack("{s:f,s:o}", "ceiling_gbps", s->ceiling_gbps, "step_ns", steps));
-    }
-    return list;
-}
-
-static json_t *bytes_or_null(bool ok, uint64_t bytes) { return ok ? json_integer((json_int_t)bytes) : json_null(); }
-static json_t *number_or_null(bool ok, double x) { return ok ? b1i_json_number(x) : json_null(); }
-
-/* The figures are all there, null where the cell has none. A CPU's peak is unknown, and so are t_floor and r_floor. */
-static json_t *cell_json(const bench *b, const cell *c)
-{
-    const b1i_bench_result *r = &c->result;
-    bool ok = !c->message;
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", b->name, "device", "cpu", "executor", c->executor,
-                          "weights", b->weights, "context", c->context, "threads", b->threads);
-    json_t *figures = json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:n,s:o,s:n,s:n,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
-        "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms", number_or_null(ok, r->p90_ms), "p99_ms",
-        number_or_null(ok, r->p99_ms), "slices", ok ? slice_list(r) : json_array(), "weight_bytes",
-        bytes_or_null(ok, c->weight_bytes), "stored_bytes", bytes_or_null(ok, b->info.stored_bytes), "kv_bytes",
-        bytes_or_null(ok, c->kv_bytes), "peak_gbps", "ceiling_gbps", number_or_null(ok, r->ceiling_gbps), "t_floor_ms",
-        "r_floor", "r_ceiling", number_or_null(ok, r->r_ceiling), "prefill_tokens_per_s",
-        number_or_null(ok && c->prefill > 0, c->prefill), "warmup", ok ? json_integer(r->warmup) : json_null());
-    json_object_update(j, figures);
-    json_decref(figures);
-    json_object_set_new(j, "status", json_string(c->status));
-    json_object_set_new(j, "verdict", ok ? json_string(b1i_verdict_names[r->verdict]) : json_null());
-    json_object_set_new(j, "message", c->message ? json_string(c->message) : json_null());
-    return j;
-}
-
-static void print_row(const bench *b, const cell *c)
-{
-    const b1i_bench_result *r = &c->result;
-    if (b->done == 0)
-        printf("%-36s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
-               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
-    printf("%-36s %-8s %-12s %7d ", b->name, b->weights, c->executor, c->context);
-    if (c->message) {
-        printf("%s: %s\n", c->status, c->message);
-    } else {
-        char prefill[32] = "-";
-        if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
-        printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
-               r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
-    }
-    fflush(stdout);
-}
-
 /* Puts the cell into the document or the table. */
-static b1_status emit(bench *b, const cell *c, b1_error *err)
+static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
 {
+    c->model = b->name;
+    c->weights = b->weights;
+    c->threads = b->threads;
+    c->stored_bytes = b->info.stored_bytes;
     b1i_progress_end(&b->progress);
     if (!b->options->json)
-        print_row(b, c);
-    else if (json_array_append_new(b->cells, cell_json(b, c)) != 0)
+        b1i_cell_print(c, b->done == 0);
+    else if (json_array_append_new(b->cells, b1i_cell_json(c)) != 0)
         return b1i_fail(err, B1_MEMORY, "not enough memory for the JSON document");
     b->done++;
     return B1_OK;
@@ -191,7 +127,7 @@ static b1_status measure_prefill(bench *b, const char *executor, double *tokens_
     return st;
 }
 
-static b1_status measure_cell(bench *b, cell *c, b1_error *err)
+static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
 {
     b1_session *session = NULL;
     b1i_bench_plan plan = {
@@ -214,7 +150,7 @@ static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
     b1_error why = {0};
     b1_status st = b->options->prefill ? measure_prefill(b, executor, &prefill, &why) : B1_OK;
     for (size_t i = 0; st != B1_CANCELLED && i < b->options->contexts.count; i++) {
-        cell c = {.executor = executor, .context = (int)b->options->contexts.items[i], .prefill = prefill};
+        b1i_cell c = {.executor = executor, .context = (int)b->options->contexts.items[i], .prefill = prefill};
         st = measure_cell(b, &c, &why);
         c.status = st == B1_OK ? "ok" : status_word(st);
         c.message = st == B1_OK ? NULL : why.message;
@@ -232,10 +168,10 @@ static b1_status emit_all_failed(bench *b, const b1_error *why, b1_error *err)
 {
     for (size_t e = 0; e < b->options->executors.count; e++)
         for (size_t i = 0; i < b->options->contexts.count; i++) {
-            cell c = {.executor = b->options->executors.items[e],
-                      .status = status_word(why->status),
-                      .message = why->message,
-                      .context = (int)b->options->contexts.items[i]};
+            b1i_cell c = {.executor = b->options->executors.items[e],
+                          .status = status_word(why->status),
+                          .message = why->message,
+                          .context = (int)b->options->contexts.items[i]};
             b1_status st = emit(b, &c, err);
             if (st != B1_OK) return st;
         }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A cell as JSON and as a row. See cells.h.
+ */
+#include "app/cells.h"
+
+#include "app/output.h"
+
+#include <stdio.h>
+
+static json_t *slice_list(const b1i_bench_result *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < r->slice_count; i++) {
+        const b1i_slice *s = &r->slices[i];
+        json_t *steps = json_array();
+        for (size_t k = 0; k < s->steps; k++)
+            json_array_append_new(steps, json_integer((json_int_t)r->step_ns[s->first + k]));
+        json_array_append_new(list, json_pack("{s:f,s:o}", "ceiling_gbps", s->ceiling_gbps, "step_ns", steps));
+    }
+    return list;
+}
+
+static json_t *bytes_or_null(bool ok, uint64_t bytes) { return ok ? json_integer((json_int_t)bytes) : json_null(); }
+static json_t *number_or_null(bool ok, double x) { return ok ? b1i_json_number(x) : json_null(); }
+
+/* The figures are all there, null where the cell has none. A CPU's peak is unknown, and so are t_floor and r_floor. */
+json_t *b1i_cell_json(const b1i_cell *c)
+{
+    const b1i_bench_result *r = &c->result;
+    bool ok = !c->message;
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", c->model, "device", "cpu", "executor", c->executor,
+                          "weights", c->weights, "context", c->context, "threads", c->threads);
+    json_t *figures = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:n,s:o,s:n,s:n,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
+        "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms", number_or_null(ok, r->p90_ms), "p99_ms",
+        number_or_null(ok, r->p99_ms), "slices", ok ? slice_list(r) : json_array(), "weight_bytes",
+        bytes_or_null(ok, c->weight_bytes), "stored_bytes", bytes_or_null(ok, c->stored_bytes), "kv_bytes",
+        bytes_or_null(ok, c->kv_bytes), "peak_gbps", "ceiling_gbps", number_or_null(ok, r->ceiling_gbps), "t_floor_ms",
+        "r_floor", "r_ceiling", number_or_null(ok, r->r_ceiling), "prefill_tokens_per_s",
+        number_or_null(ok && c->prefill > 0, c->prefill), "warmup", ok ? json_integer(r->warmup) : json_null());
+    if (!j || !figures) {
+        json_decref(j);
+        json_decref(figures);
+        return NULL;
+    }
+    json_object_update(j, figures);
+    json_decref(figures);
+    json_object_set_new(j, "status", json_string(c->status));
+    json_object_set_new(j, "verdict", ok ? json_string(b1i_verdict_names[r->verdict]) : json_null());
+    json_object_set_new(j, "message", c->message ? json_string(c->message) : json_null());
+    return j;
+}
+
+void b1i_cell_print(const b1i_cell *c, bool first)
+{
+    const b1i_bench_result *r = &c->result;
+    if (first)
+        printf("%-36s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
+               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
+    printf("%-36s %-8s %-12s %7d ", c->model, c->weights, c->executor, c->context);
+    if (c->message) {
+        printf("%s: %s\n", c->status, c->message);
+    } else {
+        char prefill[32] = "-";
+        if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
+        printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
+               r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
+    }
+    fflush(stdout);
+}

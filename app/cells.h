@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A cell of the bench as it is shown: an object of the document, or a row of the table.
+ */
+#ifndef APP_CELLS_H
+#define APP_CELLS_H
+
+#include "lab/bench.h"
+
+#include <jansson.h>
+
+/* Where the status is not ok, `message` says why and there are no figures. */
+typedef struct b1i_cell {
+    const char *model, *weights, *executor, *status;
+    const char *message; /* NULL where the status is ok */
+    int context, threads;
+    uint64_t weight_bytes, stored_bytes, kv_bytes;
+    double prefill; /* tokens a second; 0: not measured */
+    b1i_bench_result result;
+} b1i_cell;
+
+/* A new reference; NULL: no memory. */
+json_t *b1i_cell_json(const b1i_cell *cell);
+/* A row on stdout; `first` puts the headings before it. */
+void b1i_cell_print(const b1i_cell *cell, bool first);
+
+#endif
