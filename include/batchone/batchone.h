@@ -85,7 +85,8 @@ typedef struct b1_engine_options {
 } b1_engine_options;
 
 /* Opens `model`: a .gguf file (the first of a split one) or a Hugging Face directory. `options` may be NULL.
- * B1_MODEL: what is wrong in which file; B1_MEMORY: does not fit, with the sum that shows why. */
+ * B1_MODEL: what is wrong in which file; B1_MEMORY: does not fit, with the sum that shows why; B1_ARGUMENT: an option
+ * is wrong; B1_UNSUPPORTED: the executor cannot run this model; B1_CANCELLED: `progress` returned false. */
 B1_API b1_status b1_engine_open(const char *model, const b1_engine_options *options, b1_engine **out, b1_error *err);
 
 /* Opens a built-in published architecture with random weights; b1_shape_name(i) lists them, NULL past the last.
@@ -148,7 +149,8 @@ typedef struct b1_session_options {
     const char *kv;          /* "bf16", "f16", "f32"; NULL is the executor's default (reference f32, others bf16) */
     const char *activations; /* the reference only: inputs of linear ops in "f32" (NULL), or rounded as this machine's
                               * "kernels" round them */
-    bool all_logits;         /* keep the logits of every row of the last feed, not of its last row only (tests) */
+    bool all_logits;         /* keep the logits of every row of the last pass (128 tokens at most), not of its last row
+                              * only (tests) */
     bool op_times;           /* record the time of every op; slower */
 } b1_session_options;
 
@@ -170,15 +172,17 @@ B1_API b1_status b1_session_rewind(b1_session *session, int position, b1_error *
 /* Makes the session hold `count` positions of deterministic filler (keys and values in the range of real ones, no
  * evaluation), for measurements at a stated context. The filler's tokens are never reused as a prefix. */
 B1_API b1_status b1_session_fill(b1_session *session, int count, b1_error *err);
-/* Ends a running feed or step soon with B1_CANCELLED, and every later one until b1_session_uncancel(). */
+/* Ends a running feed soon with B1_CANCELLED, and every later feed or step until b1_session_uncancel(). A step that
+ * runs may be ended or finished. */
 B1_API void b1_session_cancel(b1_session *session);
 B1_API void b1_session_uncancel(b1_session *session);
 
 /* Tokens held so far, and the most it can hold. */
 B1_API int b1_session_position(const b1_session *session);
 B1_API int b1_session_context(const b1_session *session);
-/* Logits [vocab] of the last token, f32, valid until the next call; NULL before the first.
- * With all_logits, `row` counts back from the last fed token: 0 is the last. */
+/* Logits [vocab] of the last token, f32, valid until the next call that changes the session; NULL where there are
+ * none: before the first evaluation, after a rewind to an earlier position, a fill, a pass that failed.
+ * With all_logits, `row` counts back from the last token, within the last pass: 0 is the last. */
 B1_API const float *b1_session_logits(const b1_session *session);
 B1_API const float *b1_session_logits_at(const b1_session *session, int row);
 B1_API const char *b1_session_executor(const b1_session *session);
@@ -193,8 +197,9 @@ typedef struct b1_timings {
 } b1_timings;
 B1_API void b1_session_timings(const b1_session *session, b1_timings *out);
 
-/* Reads the session's packed weights once with all the engine's threads, for at most `budget_ns`, best of the whole
- * passes (or of 8 MiB pieces where not even one pass fits). B1_MEMORY where there is nothing to read. */
+/* Reads the session's packed weights with all the engine's threads in pieces of 128 MiB, or all where they are less,
+ * as many as fit into `budget_ns` and one at least; *gbps is that of the fastest. B1_MEMORY where the executor packs no
+ * weights (reference). */
 B1_API b1_status b1_session_read_ceiling(b1_session *session, uint64_t budget_ns, double *gbps, b1_error *err);
 
 /* ---- the plan: the step as a list of ops ----------------------------------------------------------------------- */
