@@ -91,6 +91,20 @@ static b1_status measure_slices(const b1i_bench_subject *s, const b1i_bench_plan
     return B1_OK;
 }
 
+/* How far the ratios [count ≥ 3] went from their first third to their last, by the thirds' medians; 0 where the middle
+ * third does not lie between, for that is no trend. `work` is [count]. */
+static double trend(const double *ratio, size_t count, double *work)
+{
+    double median[3];
+    for (size_t i = 0; i < 3; i++) {
+        size_t first = count * i / 3, n = count * (i + 1) / 3 - first;
+        memcpy(work, ratio + first, n * sizeof *work);
+        median[i] = b1i_median(work, n);
+    }
+    bool between = (median[1] - median[0]) * (median[2] - median[1]) >= 0;
+    return between ? fabs(median[2] / median[0] - 1) : 0;
+}
+
 /* The figures of a cell from its slices, as anyone can recompute them. */
 static b1_status summarise(uint64_t bytes, b1i_bench_result *out, double *drift, b1_error *err)
 {
@@ -104,14 +118,7 @@ static b1_status summarise(uint64_t bytes, b1i_bench_result *out, double *drift,
         ceiling[i] = s->ceiling_gbps;
         ratio[i] = (double)bytes / s->ceiling_gbps / b1i_median(work, s->steps);
     }
-    size_t k = slices / 3;
-    *drift = 0;
-    if (slices >= SLICES_LEAST) {
-        memcpy(third, ratio, k * sizeof *third);
-        double early = b1i_median(third, k);
-        memcpy(third, ratio + slices - k, k * sizeof *third);
-        *drift = fabs(b1i_median(third, k) / early - 1);
-    }
+    *drift = slices >= SLICES_LEAST ? trend(ratio, slices, third) : 0;
     memcpy(work, out->step_ns, n * sizeof *work);
     out->t_obs_ms = b1i_median(work, n) / 1e6;
     out->p10_ms = b1i_percentile(work, n, 10) / 1e6;

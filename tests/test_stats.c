@@ -172,6 +172,22 @@ static void a_cell_that_gets_slower_is_drifting(void **state)
     b1i_bench_result_free(&r);
 }
 
+static double slower_in_the_middle(const fake *f) { return f->steps > 40 + 10 && f->steps <= 40 + 20 ? 1.3 : 1; }
+static double slower_at_both_ends(const fake *f) { return f->steps > 40 + 20 ? 1.2 : f->steps <= 40 + 10 ? 1.4 : 1; }
+
+static void what_goes_up_and_down_is_no_drift(void **state)
+{
+    (void)state;
+    double (*const shapes[])(const fake *) = {slower_in_the_middle, slower_at_both_ends};
+    for (int i = 0; i < 2; i++) {
+        fake f = {.step_ns = STEP_NS, .gbps = steady, .slower = shapes[i]};
+        b1i_bench_result r;
+        assert_int_equal(measure(&f, &r), B1_OK);
+        assert_int_equal(r.verdict, b1i_verdict_ok);
+        b1i_bench_result_free(&r);
+    }
+}
+
 static bool asked_to_stop(void) { return true; }
 
 static void failures_end_it(void **state)
@@ -258,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_ceiling_that_never_agrees_is_noisy),
         cmocka_unit_test(faster_than_memory_is_noisy),
         cmocka_unit_test(a_cell_that_gets_slower_is_drifting),
+        cmocka_unit_test(what_goes_up_and_down_is_no_drift),
         cmocka_unit_test(failures_end_it),
         cmocka_unit_test(no_allocation_may_fail_unseen),
         cmocka_unit_test(a_ceiling_is_read),
