@@ -444,6 +444,18 @@ static const struct family {
     {b1i_chat_mistral, "[INST]", read_mistral},
 };
 
+/* The family's marks are made by their ids alone: from now on text that spells them stays text, also where the file
+ * does not call them special. */
+static void guard_marks(b1_tokenizer *t)
+{
+    const int32_t marks[] = {t->chat.open, t->chat.header, t->chat.close, t->chat.eos};
+    b1i_added_set *const sets[] = {&t->raw, &t->normalized};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < sets[k]->count; i++)
+            for (int m = 0; m < 4; m++)
+                if (sets[k]->item[i].id == marks[m]) sets[k]->item[i].special = true;
+}
+
 b1_status b1i_chat_recognise(b1_tokenizer *t, b1_error *err)
 {
     static const b1i_chat nothing = {.open = -1, .header = -1, .close = -1, .eos = -1};
@@ -469,6 +481,7 @@ b1_status b1i_chat_recognise(b1_tokenizer *t, b1_error *err)
         t->chat = c;
         break;
     }
+    if (t->chat.family != b1i_chat_none) guard_marks(t);
     if (f->memory || memory) {
         st = b1i_fail_memory(err, bytes);
     } else if (t->chat.family != b1i_chat_none && t->chat.close >= 0 && t->chat.family != b1i_chat_mistral) {

@@ -27,7 +27,7 @@ typedef enum b1i_token_kind {
     b1i_token_normal,
     b1i_token_unknown,
     b1i_token_control, /* special: never made from text without B1_ENCODE_SPECIAL, left out when decoding */
-    b1i_token_user,    /* added, not special: always found in text */
+    b1i_token_user,    /* added, not special: always found in text, but for the chat format's marks */
     b1i_token_unused,
     b1i_token_byte, /* <0xNN> */
     b1i_token_kinds
