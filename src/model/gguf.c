@@ -13,10 +13,10 @@
  * every view that a key or tensor holds lies inside the map; each byte of the header is walked once.
  */
 #include "model/gguf.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 enum { KEYS_MAX = 1 << 16, TENSORS_MAX = 1 << 18, KEY_NAME_MAX = 65535, TENSOR_NAME_MAX = 64, NEST_MAX = 4 };
 /* The fewest bytes of a key (name length, 1 byte, type, 1 byte of value) and of a tensor (name length, 1 byte, number
@@ -73,19 +73,14 @@ static b1_status take_string(reader *r, b1i_gguf_string_view *out, const char *w
 /* The offset of the first byte that is not UTF-8, or `bytes`. */
 static size_t utf8_length(const char *text, size_t bytes)
 {
-    size_t at = 0;
-    while (at < bytes) {
-        utf8proc_int32_t code;
-        if ((unsigned char)text[at] < 0x80) {
-            at++;
-            continue;
-        }
-        utf8proc_ssize_t n =
-            utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(bytes - at), &code);
-        if (n <= 0) break;
+    uint32_t code;
+    bool cut;
+    for (size_t at = 0; at < bytes;) {
+        int n = (unsigned char)text[at] < 0x80 ? 1 : b1i_utf8_step(text + at, bytes - at, &code, &cut);
+        if (n < 0) return at;
         at += (size_t)n;
     }
-    return at;
+    return bytes;
 }
 
 static b1_status take_name(reader *r, size_t max, b1i_gguf_string_view *out, const char *what)

@@ -25,7 +25,7 @@ typedef enum b1i_gguf_type {
     b1i_gguf_type_count
 } b1i_gguf_type;
 
-typedef struct b1i_gguf_string {
+typedef struct b1i_gguf_string_view {
     const char *text;
     size_t bytes;
 } b1i_gguf_string_view;
