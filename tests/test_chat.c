@@ -330,6 +330,30 @@ static void directory_files(void **state)
     unlink(in_folder("generation_config.json"));
 }
 
+/* Where only config.json names them, its numbers count. */
+static void ids_of_config(void **state)
+{
+    (void)state;
+    int ends[4];
+    b1_tokenizer *t = with_template("qwen2", "", "<nowhere>", NULL);
+    assert_int_equal(b1i_tokenizer_bos(t), -1);
+    assert_int_equal(b1i_tokenizer_end_tokens(t, ends, 4), 0);
+    b1_tokenizer_close(t);
+    write_text_file("config.json", "{\"bos_token_id\": 1, \"eos_token_id\": 2}");
+    t = open_tokenizer(folder);
+    assert_int_equal(b1i_tokenizer_bos(t), 1);
+    assert_text(t, "", B1_ENCODE_DEFAULT_BOS, -1);
+    assert_text(t, "", B1_ENCODE_BOS, 1, -1);
+    assert_int_equal(b1i_tokenizer_end_tokens(t, ends, 4), 1);
+    assert_int_equal(ends[0], 2);
+    b1_tokenizer_close(t);
+    write_text_file("config.json", "{\"bos_token_id\": 100000, \"eos_token_id\": [2, -1]}");
+    t = open_tokenizer(folder);
+    assert_int_equal(b1i_tokenizer_bos(t), -1);
+    b1_tokenizer_close(t);
+    unlink(in_folder("config.json"));
+}
+
 /* Every allocation of opening a directory and of a conversation fails once. */
 static void allocations_fail(void **state)
 {
@@ -385,7 +409,7 @@ int main(void)
         cmocka_unit_test(plain_marks_stay_text), cmocka_unit_test(turn_end_is_an_end),
         cmocka_unit_test(strangers_are_refused), cmocka_unit_test(other_formats_are_refused),
         cmocka_unit_test(messages_are_checked),  cmocka_unit_test(directory_files),
-        cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(ids_of_config),         cmocka_unit_test(allocations_fail),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -83,14 +83,16 @@ fail:
     return st;
 }
 
-/* bos_token_id of config.json, where nothing nearer names BOS. */
-static b1_status read_bos_id(b1_tokenizer *t, b1i_json root, b1_error *err)
+/* bos_token_id and eos_token_id of config.json, where nothing nearer names them. */
+static b1_status read_ids(b1_tokenizer *t, b1i_json root, b1_error *err)
 {
     int64_t id;
-    (void)err;
     if (t->bos < 0 && b1i_json_int(b1i_json_get(root, "bos_token_id"), &id) && id >= 0 && id < t->vocab &&
         t->token[id].kind != b1i_token_none)
         t->bos = (int32_t)id;
+    if (!t->end_count && b1i_json_int(b1i_json_get(root, "eos_token_id"), &id) && id >= 0 && id < t->vocab &&
+        t->token[id].kind != b1i_token_none)
+        return b1i_tokenizer_add_end(t, id, err);
     return B1_OK;
 }
 
@@ -113,8 +115,8 @@ b1_status b1i_tokenizer_from_directory(const char *directory, b1_tokenizer **out
     } files[] = {
         {"tokenizer_config.json", read_config},
         {"special_tokens_map.json", read_named},
-        {"config.json", read_bos_id},
-        {"generation_config.json", read_bos_id},
+        {"config.json", read_ids},
+        {"generation_config.json", read_ids},
     };
     b1_status st;
     b1i_map map = {0};
