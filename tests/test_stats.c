@@ -173,7 +173,10 @@ static void a_cell_that_gets_slower_is_drifting(void **state)
 }
 
 static double slower_in_the_middle(const fake *f) { return f->steps > 40 + 10 && f->steps <= 40 + 20 ? 1.3 : 1; }
-static double slower_at_both_ends(const fake *f) { return f->steps > 40 + 20 ? 1.2 : f->steps <= 40 + 10 ? 1.4 : 1; }
+static double slower_at_both_ends(const fake *f)
+{
+    return f->steps > 40 + 20 ? 1.2 : f->steps > 40 && f->steps <= 40 + 10 ? 1.4 : 1;
+}
 
 static void what_goes_up_and_down_is_no_drift(void **state)
 {
