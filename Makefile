@@ -16,8 +16,9 @@ test: build $(MODEL)
 build:
 	@tools/build
 
+# R_ceiling on two threads, and against llama.cpp after `make peers`; figures go to results/.
 bench: build $(MODEL)
-	@build/release/batchone bench $(MODEL) --threads 2 --context 128,2048
+	@tools/bench
 
 model: $(MODEL)
 $(MODEL):
