@@ -148,10 +148,10 @@ static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
 {
     double prefill = 0;
     b1_error why = {0};
-    b1_status st = b->options->prefill ? measure_prefill(b, executor, &prefill, &why) : B1_OK;
+    b1_status prefilled = b->options->prefill ? measure_prefill(b, executor, &prefill, &why) : B1_OK, st = prefilled;
     for (size_t i = 0; st != B1_CANCELLED && i < b->options->contexts.count; i++) {
         b1i_cell c = {.executor = executor, .context = (int)b->options->contexts.items[i], .prefill = prefill};
-        st = measure_cell(b, &c, &why);
+        st = prefilled == B1_OK ? measure_cell(b, &c, &why) : prefilled;
         c.status = st == B1_OK ? "ok" : status_word(st);
         c.message = st == B1_OK ? NULL : why.message;
         b1_status written = st == B1_CANCELLED ? B1_OK : emit(b, &c, err);

@@ -236,9 +236,9 @@ b1_status b1i_generator_gap(b1i_generator *g, b1i_gap *out, b1_error *err)
     /* The i-th step (from 0) runs at prompt_count + 1 + i positions. */
     int context = g->prompt_count + (int)(g->step_count + 1) / 2;
     out->traffic_bytes = b1_session_traffic_bytes(g->session, context);
-    if (g->step_count == 0) return B1_OK;
     b1_status st = b1_session_read_ceiling(g->session, CEILING_BUDGET_NS, &out->ceiling_gbps, err);
     if (st != B1_OK && st != B1_MEMORY) return st;
+    if (g->step_count == 0) return B1_OK;
     size_t tokens = (size_t)g->token_count;
     double *work = b1i_malloc((g->step_count + tokens) * sizeof *work);
     if (!work) return b1i_fail_memory(err, (g->step_count + tokens) * sizeof *work);

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,19 +92,19 @@ typedef struct cache {
     uint64_t bytes;
 } cache;
 
-/* The i-th cache of CPU 0; false past the last. */
-static bool cache_at(int i, cache *c)
+/* The i-th cache of a CPU; false past the last. */
+static bool cache_at(int cpu, int i, cache *c)
 {
     char path[128], text[64];
-    const char *at = "/sys/devices/system/cpu/cpu0/cache/index%d/%s";
-    snprintf(path, sizeof path, at, i, "level");
+    const char *at = "/sys/devices/system/cpu/cpu%d/cache/index%d/%s";
+    snprintf(path, sizeof path, at, cpu, i, "level");
     if (!first_line(path, text, sizeof text)) return false;
     c->level = atoi(text);
-    snprintf(path, sizeof path, at, i, "type");
+    snprintf(path, sizeof path, at, cpu, i, "type");
     if (!first_line(path, c->kind, sizeof c->kind)) c->kind[0] = 0;
-    snprintf(path, sizeof path, at, i, "shared_cpu_list");
+    snprintf(path, sizeof path, at, cpu, i, "shared_cpu_list");
     if (!first_line(path, c->cpus, sizeof c->cpus)) c->cpus[0] = 0;
-    snprintf(path, sizeof path, at, i, "size");
+    snprintf(path, sizeof path, at, cpu, i, "size");
     c->bytes = 0;
     if (first_line(path, text, sizeof text)) {
         char *unit;
@@ -117,19 +118,41 @@ static json_t *cache_list(void)
 {
     json_t *list = json_array();
     cache c;
-    for (int i = 0; list && i < CACHE_MAX && cache_at(i, &c); i++)
+    for (int i = 0; list && i < CACHE_MAX && cache_at(0, i, &c); i++)
         json_array_append_new(list, json_pack("{s:i,s:s,s:I,s:s}", "level", c.level, "kind", c.kind, "bytes",
                                               (json_int_t)c.bytes, "cpus", c.cpus));
     return list;
 }
 
+/* The first CPU of a list such as "0-3,8" that is allowed; -1: none. */
+static int first_allowed(const char *list, const cpu_set_t *allowed)
+{
+    while (*list) {
+        char *end;
+        long from = strtol(list, &end, 10), to = from;
+        if (end == list) return -1;
+        if (*end == '-') to = strtol(end + 1, &end, 10);
+        for (long cpu = from; cpu <= to && cpu < CPU_SETSIZE; cpu++)
+            if (cpu >= 0 && CPU_ISSET((int)cpu, allowed)) return (int)cpu;
+        list = *end == ',' ? end + 1 : end;
+        if (*end != ',') return -1;
+    }
+    return -1;
+}
+
 uint64_t b1i_machine_cache_bytes(void)
 {
-    uint64_t most = 0;
-    cache c;
-    for (int i = 0; i < CACHE_MAX && cache_at(i, &c); i++)
-        if (strcmp(c.kind, "Instruction") != 0 && c.bytes > most) most = c.bytes;
-    return most;
+    uint64_t sum = 0;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        cache c;
+        if (!CPU_ISSET(cpu, &allowed)) continue;
+        for (int i = 0; i < CACHE_MAX && cache_at(cpu, i, &c); i++)
+            if (c.level > 1 && strcmp(c.kind, "Instruction") != 0 && first_allowed(c.cpus, &allowed) == cpu)
+                sum += c.bytes;
+    }
+    return sum;
 }
 
 uint64_t b1i_machine_throttle_count(void)
@@ -184,11 +207,11 @@ json_t *b1i_machine_record(void)
         snprintf(machine, sizeof machine, "%s", system.machine);
     }
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return json_pack("{s:s,s:n,s:s,s:o,s:i,s:i,s:o,s:I,s:o,s:o,s:s,s:o,s:s,s:s}", "cpu", cpu, "gpu", "architecture",
+    return json_pack("{s:s,s:n,s:s,s:o,s:i,s:i,s:o,s:I,s:o,s:o,s:s,s:o,s:s,s:s,s:s}", "cpu", cpu, "gpu", "architecture",
                      machine, "simd", simd_list(), "cores", b1i_cpu_count(), "threads",
                      (int)sysconf(_SC_NPROCESSORS_ONLN), "caches", cache_list(), "memory_bytes",
                      (json_int_t)pages * page, "huge_pages",
                      line_or_null("/sys/kernel/mm/transparent_hugepage/enabled"), "governor",
                      line_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), "kernel", kernel,
-                     "hypervisor", hypervisor(), "date", date, "version", b1_version());
+                     "hypervisor", hypervisor(), "date", date, "version", b1_version(), "kernels", b1_kernels_name());
 }

@@ -16,7 +16,7 @@
 json_t *b1i_machine_record(void);
 /* The CPU's model as the record has it, into `name`; "unknown" where the system is silent. */
 void b1i_machine_cpu(char *name, size_t bytes);
-/* Bytes of the largest data cache that a CPU sees, shared or not; 0: unknown. */
+/* Bytes of all caches past the first level of the CPUs that this process may use; 0: unknown. */
 uint64_t b1i_machine_cache_bytes(void);
 /* How often the CPU has throttled for heat since boot, summed over CPUs; 0 where it is not counted. */
 uint64_t b1i_machine_throttle_count(void);

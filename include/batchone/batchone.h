@@ -62,6 +62,9 @@ typedef struct b1_error {
 B1_API const char *b1_status_name(b1_status status);
 B1_API const char *b1_status_text(b1_status status);
 B1_API const char *b1_version(void);
+/* The CPU kernels that engines of this process use: "avx512vnni", "avx2", "neondot", "generic", …: the best that this
+ * machine supports, or what the environment variable BATCHONE_ISA names. */
+B1_API const char *b1_kernels_name(void);
 
 /* ---- engine ---------------------------------------------------------------------------------------------------- */
 

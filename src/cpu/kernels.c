@@ -67,6 +67,18 @@ bool b1i_supported_neondot(void) { return (getauxval(AT_HWCAP) & (1ul << 20 | 1u
 const b1i_kernels *const b1i_kernels_built[] = {B1I_ISAS(B1I_ISA_ENTRY) NULL};
 #undef B1I_ISA_ENTRY
 
+const char *b1_kernels_name(void) { return b1i_kernels_best()->name; }
+
+b1_status b1i_kernels_check(b1_error *err)
+{
+    const char *wish = getenv("BATCHONE_ISA"), *name = b1i_kernels_best()->name;
+    if (!wish || !*wish || strcmp(wish, name) == 0) return B1_OK;
+    return b1i_fail(
+        err, B1_ARGUMENT,
+        "BATCHONE_ISA=%s: this build has no such kernels or this machine cannot run them; without it, %s run", wish,
+        name);
+}
+
 const b1i_kernels *b1i_kernels_best(void)
 {
     const char *wish = getenv("BATCHONE_ISA");

@@ -119,6 +119,8 @@ typedef struct b1i_kernels {
 extern const b1i_kernels *const b1i_kernels_built[];
 /* The best that this machine supports; $BATCHONE_ISA names another one of them (unknown or unsupported: ignored). */
 const b1i_kernels *b1i_kernels_best(void);
+/* B1_ARGUMENT where $BATCHONE_ISA names kernels that are not to be had. */
+b1_status b1i_kernels_check(b1_error *err);
 static inline b1i_type b1i_kernels_act(const b1i_kernels *k, b1i_format_id format)
 {
     return format <= b1i_bf16 ? k->dense_act : b1i_type_i8;

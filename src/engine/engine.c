@@ -80,7 +80,7 @@ static b1_status check_options(const b1_engine_options *o, b1_error *err)
         return b1i_fail(err, B1_ARGUMENT, "%d threads: expected at least 1, or 0 for as many as may be used",
                         o->threads);
     if (o->context < 0) return b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", o->context);
-    return B1_OK;
+    return b1i_kernels_check(err);
 }
 
 /* Takes the model over, also where it fails. */
