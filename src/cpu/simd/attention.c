@@ -10,16 +10,16 @@
  */
 #include "cpu/simd/simd.h"
 
-enum { PAIRS = 8, PART = 256, MANY = B1I_HEADS, VALUE_BLOCKS = 4 };
+enum { PAIRS = 8, PART = 256, MANY = B1I_HEADS, TURN = 8192 /* bytes of values that a turn takes */ };
 
 /* What `PAIRS` pairs at most have at hand. */
 typedef struct work {
     const b1i_attention *a;
-    int count;                   /* pairs */
-    const float *q[PAIRS];       /* [head_dim] */
-    float *out[PAIRS];           /* [head_dim] */
-    const uint8_t *far, *near;   /* blocks to ask for meanwhile, into the second and the first-level cache */
-    const uint8_t *later;        /* what to ask for while nothing is read: a line for each 16 exponents */
+    int count;                 /* pairs */
+    const float *q[PAIRS];     /* [head_dim] */
+    float *out[PAIRS];         /* [head_dim] */
+    const uint8_t *far, *near; /* what to ask for meanwhile, line by line, into the second and the first-level cache */
+    const uint8_t *later;      /* what to ask for while nothing is read: a line for each 16 exponents */
     int low[PAIRS], high[PAIRS]; /* visible positions in the part at hand; low >= high: none */
     float score[PAIRS][PART] __attribute__((aligned(64)));
 } work;
@@ -48,7 +48,7 @@ B1I_OP void keys_at(b1i_type type, const uint8_t *block, int d, vf *k0, vf *k1)
 B1I_OP void score_blocks(b1i_type type, int U, int B, work *w, int first, const uint8_t *block, size_t bytes, int at)
 {
     const int dim = w->a->kv.head_dim, step = type == b1i_type_f32 ? 64 : 32; /* bytes a dimension */
-    const int odd = U * B <= 8;
+    const int odd = U * B <= B1I_SCORE_SUMS;
     const uint8_t *far = w->far, *near = w->near;
     const vf scale = vf_set(w->a->scale);
     const float *q[MANY];
@@ -60,13 +60,11 @@ B1I_OP void score_blocks(b1i_type type, int U, int B, work *w, int first, const 
     }
     for (int d = 0; d < dim; d += 2) {
         vf k0[2], k1[2];
-        B1I_UNROLL for (int i = 0; i < B; i++)
-        {
-            keys_at(type, block + (size_t)i * bytes, d, &k0[i], &k1[i]);
-            for (int line = 0; line < 2 * step; line += 64) {
-                v_prefetch_far(far + (size_t)i * bytes + d * step + line);
-                v_prefetch(near + (size_t)i * bytes + d * step + line);
-            }
+        B1I_UNROLL for (int i = 0; i < B; i++) { keys_at(type, block + (size_t)i * bytes, d, &k0[i], &k1[i]); }
+        /* in the order of addresses, for prefetchers know a page by one direction */
+        for (int line = 0; line < 2 * B * step; line += 64) {
+            v_prefetch_far(far + B * d * step + line);
+            v_prefetch(near + B * d * step + line);
         }
         B1I_UNROLL for (int u = 0; u < U; u++)
         {
@@ -121,9 +119,11 @@ B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const u
                         int n)
 {
     const int dim = w->a->kv.head_dim, size = type == b1i_type_f32 ? 4 : 2;
-    /* one slice of two asks, where two make a line */
+    /* a line each turn, in the order of addresses; one slice of two asks, where two make a line */
+    const int line = 16 * W * size >= 64 ? 16 * W * size : 64;
+    const int64_t asked = (int64_t)(d * size / line) * count * line;
     const bool ask = 16 * W * size >= 64 || d % 32 == 0;
-    const uint8_t *far = ask ? w->far : rows, *near = ask ? w->near : rows;
+    const uint8_t *far = ask ? w->far + asked : rows, *near = ask ? w->near + asked : rows;
     const float *weight = w->score[first] + at;
     vf s[2][MANY];
     B1I_UNROLL for (int u = 0; u < U; u++) B1I_UNROLL for (int i = 0; i < W; i++)
@@ -133,8 +133,8 @@ B1I_OP void value_slice(b1i_type type, int U, int W, work *w, int first, const u
     }
     for (int p = 0; p < count; p++) {
         vf v[2];
-        v_prefetch_far(far + (p * dim + d) * size);
-        v_prefetch(near + (p * dim + d) * size);
+        v_prefetch_far(far + p * line);
+        v_prefetch(near + p * line);
         if (W == 2)
             values_at(type, rows + p * dim * size, d, v);
         else
@@ -270,18 +270,20 @@ static void attend_part(work *w, int part, int end, float *max, float *sum)
     }
     if (from >= to) return;
     from = from / 16 * 16;
-    const int count = (to - from + 15) / 16, far = bytes < B1I_FAR ? (int)(B1I_FAR / bytes) : 1;
-    const int near = bytes < B1I_NEAR ? (int)(B1I_NEAR / bytes) : 1;
-    for (int i = 0, blocks; i < 2 * count; i += blocks) {
+    const int count = (to - from + 15) / 16, turn = bytes < TURN ? (int)(TURN / bytes) : 1;
+    for (int i = 0, blocks, ahead = turn; i < 2 * count; i += blocks) {
         const uint8_t *block = stream_block(a, bytes, from, count, i);
-        int at = from - part + i % count * 16, left = to - part - at, most = i < count ? B1I_KEY_BLOCKS : VALUE_BLOCKS;
+        int at = from - part + i % count * 16, left = to - part - at, most = i < count ? B1I_KEY_BLOCKS : turn;
         blocks = count - i % count < most ? count - i % count : most;
-        w->far = stream_block(a, bytes, from, count, i + far);
-        w->near = stream_block(a, bytes, from, count, i < count && near < blocks ? i + blocks : i + near);
-        w->later = w->far;
-        if (i == count)
+        if (i == count) {
+            const uint8_t *start = stream_block(a, bytes, from, count, i + most + ahead);
+            w->later = start;
             for (int u = 0; u < w->count; u++)
                 exponents(w, u, part, from - part, (to - part + 15) / 16 * 16, max + u, sum + u);
+            ahead += (int)((size_t)(w->later - start) / bytes);
+        }
+        w->far = stream_block(a, bytes, from, count, i + blocks + ahead);
+        w->near = stream_block(a, bytes, from, count, i + blocks);
         for (int u = 0, n; u < w->count; u += n) {
             n = w->count - u < MANY ? w->count - u : MANY;
             if (i < count)

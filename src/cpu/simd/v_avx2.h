@@ -155,13 +155,15 @@ B1I_OP vi vs_dot(vi s, vi w, const int8_t *x)
 #endif
 
 /* Accumulators that hide the adder's latency; rows of x a tile takes; vectors of values side by side; query
- * heads that share a key or value; blocks of keys that share a query. */
+ * heads that share a key or value; blocks of keys that share a query;
+ * scores up to which even and odd elements have sums of their own. */
 #define B1I_DENSE_SUMS  4
 #define B1I_DENSE_TILE  6
 #define B1I_QUANT_TILE  4
 #define B1I_VALUE_WIDTH 1
 #define B1I_HEADS       4
 #define B1I_KEY_BLOCKS  1
+#define B1I_SCORE_SUMS  2
 
 /* Loaded once, however often it is used. */
 #define v_keep(x) __asm__("" : "+x"((x).a), "+x"((x).b))

@@ -104,13 +104,15 @@ B1I_OP vf vb_dot(vf a, vi w, const uint16_t *x)
 #endif
 
 /* Accumulators that hide the adder's latency; rows of x a tile takes; vectors of values side by side; query
- * heads that share a key or value; blocks of keys that share a query. */
+ * heads that share a key or value; blocks of keys that share a query;
+ * scores up to which even and odd elements have sums of their own. */
 #define B1I_DENSE_SUMS  8
 #define B1I_DENSE_TILE  8
 #define B1I_QUANT_TILE  8
 #define B1I_VALUE_WIDTH 2
 #define B1I_HEADS       8
 #define B1I_KEY_BLOCKS  2
+#define B1I_SCORE_SUMS  8
 
 /* Loaded once, however often it is used. */
 #define v_keep(x) __asm__("" : "+v"(x))

@@ -203,7 +203,8 @@ B1I_OP vd vs_dot(vd s, vi w, const int8_t *x)
 B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 
 /* Accumulators that hide the adder's latency; rows of x a tile takes; vectors of values side by side; query
- * heads that share a key or value; blocks of keys that share a query. */
+ * heads that share a key or value; blocks of keys that share a query;
+ * scores up to which even and odd elements have sums of their own. */
 #if defined(__ARM_NEON)
 #define B1I_DENSE_SUMS 2
 #define B1I_DENSE_TILE 4
@@ -216,6 +217,7 @@ B1I_OP vd vd_dot(vd s, vi w, const int8_t *x) { return vs_dot(s, w, x); }
 #define B1I_VALUE_WIDTH 1
 #define B1I_HEADS       4
 #define B1I_KEY_BLOCKS  1
+#define B1I_SCORE_SUMS  2
 
 #define v_keep(x) (void)(x)
 /* What is loaded from here is loaded anew. */
