@@ -5,7 +5,9 @@
  * hanging.
  *
  * The patterns of these files are written for Oniguruma. Where PCRE2 would read the same spelling differently, it is
- * respelled (\s, \w, \h) or refused (nested classes, class intersections, a possessive interval).
+ * respelled (\s, \w, \h) or refused (nested classes, class intersections, a possessive interval). Characters newer than
+ * PCRE2's Unicode tables (here and in normalize.c utf8proc's) count as unassigned: only their words may be cut
+ * differently.
  */
 #include <stdlib.h>
 #include <string.h>
