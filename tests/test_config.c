@@ -17,7 +17,7 @@ static b1_error err;
 
 static void assert_words(const char *words)
 {
-    char copy[200], *state = NULL;
+    char copy[400], *state = NULL;
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok_r(copy, "|", &state); word; word = strtok_r(NULL, "|", &state))
         if (!strstr(err.message, word)) fail_msg("\"%s\" does not say \"%s\"", err.message, word);
