@@ -285,7 +285,7 @@ static b1_status bench_model(bench *b, b1_error *err)
     const bench_options *o = b->options;
     size_t formats = o->weights.count ? o->weights.count : 1;
     b1i_outfile file = {0};
-    b1_status st;
+    b1_status st = B1_OK;
     b->total = (int)(formats * o->executors.count * o->contexts.count);
     if (o->json) B1I_TRY(b1i_outfile_open(o->json, &file, err)); /* before hours of measuring */
     for (size_t w = 0; w < formats; w++) {
