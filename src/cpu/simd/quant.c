@@ -29,12 +29,11 @@ B1I_OP void dots(int bits, int T, const uint8_t *body, const rows_of_x *x, int64
         vi w = vi_load(q + i * B1I_LINE);
         v_keep(w);
         v_ahead(q + i * B1I_LINE);
-        vi low = vi_and(w, nibble), high = unshifted ? vi_and(w, upper) : vi_and(vi_shr(w, 4), nibble);
-        if (bits == 5) {
-            low = vi_or_and(low, vi_shl(plane, 4 - i), fifth);
-            high = vi_or_and(high, vi_shr(plane, i), fifth);
-        }
+        vi low = vi_and(w, nibble);
+        if (bits == 5) low = vi_or_and(low, vi_shl(plane, 4 - i), fifth);
         EACH_ROW d[t] = vd_dot(d[t], low, x[t][b].q + 4 * i);
+        vi high = unshifted ? vi_and(w, upper) : vi_and(vi_shr(w, 4), nibble);
+        if (bits == 5) high = vi_or_and(high, vi_shr(plane, i), fifth);
         EACH_ROW
         {
             if (unshifted)

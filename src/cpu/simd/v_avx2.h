@@ -11,6 +11,9 @@ typedef struct vi {
     __m256i a, b;
 } vi;
 
+/* A value that the compiler must have in registers here, as it is. */
+#define v_keep(x) __asm__("" : "+x"((x).a), "+x"((x).b))
+
 #define B1I_F1(name, expr)                                         \
     B1I_OP __m256 name##_half(__m256 x, __m256 y) { return expr; } \
     B1I_OP vf name(vf x, vf y) { return (vf){name##_half(x.a, y.a), name##_half(x.b, y.b)}; }
@@ -129,11 +132,14 @@ B1I_OP vd vd_begin(vi sum)
     (void)sum;
     return vi_zero();
 }
+/* Kept as written: the compiler would make trees of these sums, and then lack registers for their leaves. */
 B1I_OP vd vd_dot(vd s, vi w, const int8_t *x)
 {
     __m256i y = _mm256_set1_epi32(b1i_word(x));
-    return (vi){_mm256_add_epi16(s.a, _mm256_maddubs_epi16(w.a, y)),
-                _mm256_add_epi16(s.b, _mm256_maddubs_epi16(w.b, y))};
+    s.a = _mm256_add_epi16(s.a, _mm256_maddubs_epi16(w.a, y));
+    s.b = _mm256_add_epi16(s.b, _mm256_maddubs_epi16(w.b, y));
+    v_keep(s);
+    return s;
 }
 B1I_OP vi vd_end(vi sum, vd s)
 {
@@ -150,7 +156,10 @@ B1I_OP __m256i vs_dot_half(__m256i s, __m256i w, __m256i y)
 B1I_OP vi vs_dot(vi s, vi w, const int8_t *x)
 {
     __m256i y = _mm256_set1_epi32(b1i_word(x));
-    return (vi){vs_dot_half(s.a, w.a, y), vs_dot_half(s.b, w.b, y)};
+    s.a = vs_dot_half(s.a, w.a, y);
+    s.b = vs_dot_half(s.b, w.b, y);
+    v_keep(s);
+    return s;
 }
 #endif
 
@@ -165,8 +174,6 @@ B1I_OP vi vs_dot(vi s, vi w, const int8_t *x)
 #define B1I_KEY_BLOCKS  1
 #define B1I_SCORE_SUMS  2
 
-/* Loaded once, however often it is used. */
-#define v_keep(x) __asm__("" : "+x"((x).a), "+x"((x).b))
 /* What is loaded from here is loaded anew. */
 #define v_keep_pointer(p) __asm__("" : "+r"(p))
 #define v_prefetch(p)     _mm_prefetch((const char *)(p), _MM_HINT_T0)

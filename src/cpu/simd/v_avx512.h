@@ -7,6 +7,9 @@
 typedef __m512 vf;
 typedef __m512i vi;
 
+/* A value that the compiler must have in a register here, as it is. */
+#define v_keep(x) __asm__("" : "+v"(x))
+
 B1I_OP vf vf_zero(void) { return _mm512_setzero_ps(); }
 B1I_OP vf vf_set(float x) { return _mm512_set1_ps(x); }
 B1I_OP vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
@@ -81,7 +84,9 @@ B1I_OP vd vd_begin(vi sum)
 }
 B1I_OP vd vd_dot(vd a, vi w, const int8_t *x)
 {
-    return _mm512_add_epi16(a, _mm512_maddubs_epi16(w, vi_set(b1i_word(x))));
+    a = _mm512_add_epi16(a, _mm512_maddubs_epi16(w, vi_set(b1i_word(x))));
+    v_keep(a); /* else the compiler makes trees of these sums, and lacks registers for their leaves */
+    return a;
 }
 B1I_OP vi vd_end(vi sum, vd a) { return vi_add(sum, _mm512_madd_epi16(a, _mm512_set1_epi16(1))); }
 enum { VS_ZERO = 0 };
@@ -90,7 +95,9 @@ B1I_OP vi vs_dot(vi a, vi w, const int8_t *x)
 {
     vi b = vi_set(b1i_word(x));
     b = _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(w), vi_zero(), b);
-    return vi_add(a, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_abs_epi8(w), b), _mm512_set1_epi16(1)));
+    a = vi_add(a, _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_abs_epi8(w), b), _mm512_set1_epi16(1)));
+    v_keep(a);
+    return a;
 }
 #endif
 
@@ -114,8 +121,6 @@ B1I_OP vf vb_dot(vf a, vi w, const uint16_t *x)
 #define B1I_KEY_BLOCKS  2
 #define B1I_SCORE_SUMS  8
 
-/* Loaded once, however often it is used. */
-#define v_keep(x) __asm__("" : "+v"(x))
 /* What is loaded from here is loaded anew. */
 #define v_keep_pointer(p) __asm__("" : "+r"(p))
 #define v_prefetch(p)     _mm_prefetch((const char *)(p), _MM_HINT_T0)
