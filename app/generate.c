@@ -14,20 +14,18 @@ enum { CEILING_BUDGET_NS = 45000000 }; /* the promise is 50 ms */
 
 const char *const b1i_stop_names[] = {"eos", "length", "string", "cancelled"};
 
-/* Masks what must never come: end tokens where they are to be ignored, and the padding rows past the vocabulary. */
+/* Masks what must never come: end tokens where they are to be ignored, and rows of the LM head that are no token. */
 static b1_status mask_tokens(b1i_generator *g, int rows, b1_error *err)
 {
-    int ends, vocab = b1_tokenizer_vocab(g->tokenizer), count = 0;
+    int ends, count = 0;
     const int32_t *end = b1_engine_end_tokens(g->engine, &ends);
-    if (!g->options->ignore_eos) ends = 0;
-    size_t room = (size_t)ends + (size_t)(rows > vocab ? rows - vocab : 0);
-    if (room == 0) return B1_OK;
-    int32_t *ids = b1i_malloc(room * sizeof *ids);
-    if (!ids) return b1i_fail_memory(err, room * sizeof *ids);
+    int32_t *ids = b1i_malloc(((size_t)rows + (size_t)ends) * sizeof *ids);
+    if (!ids) return b1i_fail_memory(err, ((size_t)rows + (size_t)ends) * sizeof *ids);
     for (int i = 0; i < ends; i++)
-        if (end[i] >= 0 && end[i] < rows) ids[count++] = end[i];
-    for (int i = vocab; i < rows; i++) ids[count++] = i;
-    b1_status st = b1_sampler_mask(g->sampler, ids, count, err);
+        if (g->options->ignore_eos && end[i] >= 0 && end[i] < rows) ids[count++] = end[i];
+    for (int i = 0; i < rows; i++)
+        if (!b1_tokenizer_has(g->tokenizer, i)) ids[count++] = i;
+    b1_status st = count ? b1_sampler_mask(g->sampler, ids, count, err) : B1_OK;
     b1i_free(ids);
     return st;
 }

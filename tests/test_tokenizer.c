@@ -84,6 +84,8 @@ static void default_model_equal(void **state)
     check_fixture(t, "smollm2-135m", expected);
     json_decref(expected);
     assert_int_equal(b1_tokenizer_vocab(t), 49152);
+    assert_true(b1_tokenizer_has(t, 0) && b1_tokenizer_has(t, 49151));
+    assert_false(b1_tokenizer_has(t, -1) || b1_tokenizer_has(t, 49152));
     assert_text(t, "Hello  world 123\n\tdef f(x): return x**2  # caf\u00e9 \u4f60\u597d", 0, 19556, 216, 905, 216, 33,
                 34, 35, 198, 197, 1604, 275, 24, 104, 727, 1003, 1792, 828, 34, 216, 907, 37366, 216, 18645, 250, 48392,
                 138, -1);

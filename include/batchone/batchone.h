@@ -223,6 +223,9 @@ B1_API const b1_plan_op *b1_session_plan(const b1_session *session, int *count);
 B1_API b1_status b1_tokenizer_open(const char *path, b1_tokenizer **out, b1_error *err);
 B1_API void b1_tokenizer_close(b1_tokenizer *tokenizer);
 B1_API int b1_tokenizer_vocab(const b1_tokenizer *tokenizer); /* ids lie in [0, vocab) */
+/* Whether `id` is a token that text may hold: false past the vocabulary, in its holes, and for ids that the file marks
+ * unused (padding). A sampler masks those. */
+B1_API bool b1_tokenizer_has(const b1_tokenizer *tokenizer, int32_t id);
 
 enum {
     B1_ENCODE_SPECIAL = 1,    /* text that spells a special token becomes that token; without it, it is plain text */

@@ -57,6 +57,12 @@ void b1_tokenizer_close(b1_tokenizer *t)
 }
 
 int b1_tokenizer_vocab(const b1_tokenizer *t) { return t ? t->vocab : 0; }
+
+bool b1_tokenizer_has(const b1_tokenizer *t, int32_t id)
+{
+    return t && id >= 0 && id < t->vocab && t->token[id].kind != b1i_token_none &&
+           t->token[id].kind != b1i_token_unused;
+}
 int b1i_tokenizer_bos(const b1_tokenizer *t) { return t->bos; }
 
 int b1i_tokenizer_end_tokens(const b1_tokenizer *t, int *ids, int max)
