@@ -7,7 +7,8 @@ TOKENS := 96
 .PHONY: run test build bench peers model install clean
 
 # Installs, builds, fetches the default model; generates text on stdout, everything else goes to stderr.
-run: build $(MODEL)
+run: $(MODEL)
+	@tools/build release batchone
 	@build/release/batchone run $(MODEL) -p "$(PROMPT)" -n $(TOKENS)
 
 test: build $(MODEL)
