@@ -26,6 +26,7 @@ struct b1i_executor {
     uint64_t counted[2];
     void *counter_pages;
     size_t counter_bytes;
+    unsigned patience; /* looks before a waiting worker gives its CPU away */
 };
 
 b1_status b1i_cpu_supports(const b1i_model *model, b1_error *err);

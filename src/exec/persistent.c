@@ -26,9 +26,13 @@ typedef struct work {
     int stop_after;
 } work;
 
+/* Looks at a counter after which a waiting worker offers its CPU at each: about 0.1 ms, far past what the end of a
+ * stage takes. With more workers than CPUs it does so at once, for somebody must run who is waited for. */
+enum { PATIENCE = 2000 };
+
 /* Returns when the counter has reached `target`. Acquire: what the other workers wrote in that stage is seen. */
-static void wait_for(b1i_counter *counter, uint64_t target, const b1i_kernels *kernels, const uint8_t *ahead,
-                     size_t bytes)
+static void wait_for(b1i_counter *counter, uint64_t target, unsigned patience, const b1i_kernels *kernels,
+                     const uint8_t *ahead, size_t bytes)
 {
     size_t at = 0;
     if (bytes > AHEAD_BYTES) bytes = AHEAD_BYTES;
@@ -39,7 +43,7 @@ static void wait_for(b1i_counter *counter, uint64_t target, const b1i_kernels *k
             at += piece;
         } else {
             b1i_cpu_relax();
-            if (spins % 4096 == 4095) sched_yield(); /* more workers than cores */
+            if (spins >= patience) sched_yield();
         }
     }
 }
@@ -57,7 +61,7 @@ static void run_share(void *arg, int worker, int workers)
         if (i > 0) {
             size_t bytes = 0;
             const uint8_t *ahead = b1i_stage_weights(s, stage, worker, workers, &bytes);
-            wait_for(&w->counters[i - 1], target, s->kernels, ahead, bytes);
+            wait_for(&w->counters[i - 1], target, e->patience, s->kernels, ahead, bytes);
         }
         stage->run(s, stage, worker, workers);
         /* release: this worker's part of the stage is seen by whoever sees the count */
@@ -91,6 +95,7 @@ static b1_status create(const b1i_executor_class *class, const b1i_exec_env *env
     if (st != B1_OK) return st;
     b1i_executor *e = *out;
     size_t one = (size_t)e->lists[b1i_rows_one].count, few = (size_t)e->lists[b1i_rows_few].count;
+    e->patience = env->workers > b1i_cpu_count() ? 0 : PATIENCE;
     e->counter_bytes = (one + few) * sizeof(b1i_counter);
     e->counter_pages = b1i_pages_alloc(e->counter_bytes);
     if (e->counter_pages) {
