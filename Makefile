@@ -28,8 +28,10 @@ $(MODEL):
 peers:
 	@tools/peers
 
+# The loader finds a new shared library once its cache is made anew.
 install: build
 	@cmake --install build/release
+	@if [ "$$(id -u)" -eq 0 ] && [ -z "$(DESTDIR)" ] && [ -x /sbin/ldconfig ]; then /sbin/ldconfig; fi
 
 clean:
 	@rm -rf build/release
