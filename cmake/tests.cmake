@@ -1,7 +1,6 @@
 # One executable per tests/test_*.c. Labels, for `ctest -L` and `-LE`:
 #   model   reads the default model (names B1_TEST_MODEL)
 #   slow    takes minutes under a sanitizer or an emulator
-# A test that shares the machine with another is slower than it says: those that measure time run alone.
 
 set(B1_SLOW_TESTS test_greedy)
 set(B1_APP)
