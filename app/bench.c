@@ -242,13 +242,6 @@ static b1_status measure_weights(bench *b, const char *weights, b1_error *err)
 
 /* ---- the command ---- */
 
-static bool is_shape(const char *name)
-{
-    for (int i = 0; b1_shape_name(i); i++)
-        if (strcmp(b1_shape_name(i), name) == 0) return true;
-    return false;
-}
-
 static void print_shapes(void)
 {
     char list[512] = "";
@@ -306,8 +299,8 @@ static int run_bench(bench_options *o, const char *model)
 {
     b1_error err = {0};
     bench b = {.options = o, .model = model, .synthetic = o->synthetic};
-    if (!o->synthetic && is_shape(model) && access(model, F_OK) != 0) b.synthetic = true;
-    if (b.synthetic && !is_shape(model)) {
+    if (!o->synthetic) b.synthetic = b1i_means_shape(model);
+    if (b.synthetic && !b1i_is_shape(model)) {
         b1i_print_error("bench: there is no built-in shape \"%s\"", model);
         print_shapes();
         return B1I_EXIT_USAGE;

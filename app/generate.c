@@ -273,6 +273,6 @@ void b1i_gap_print(const b1i_gap *gap)
     if (rest > 0)
         fprintf(stderr, "the other %.2f ms are arithmetic and waiting", rest);
     else
-        fprintf(stderr, "and nothing is left");
+        fprintf(stderr, "more than it took: a cache helped, or the reading was disturbed");
     fprintf(stderr, "; sampling and text take %.2f ms more%s\n", gap->host_ms, plain);
 }

@@ -214,7 +214,7 @@ fail:
 static int run(const b1i_command *self, char **arguments)
 {
     inspect_options o = {0};
-    const char *model;
+    const char *model = NULL;
     b1_error err = {0};
     b1_inspection *inspection = NULL;
     b1_tokenizer *tokenizer = NULL;
@@ -222,6 +222,7 @@ static int run(const b1i_command *self, char **arguments)
     facts f = {0};
     int count, code = b1i_options_parse(self, arguments, &o, &model, 1, 1, &count);
     if (code != B1I_PARSED) return code;
+    if (b1i_means_shape(model)) o.synthetic = true;
     if (o.weights && !o.synthetic) {
         b1i_print_error("inspect: --weights is for a built-in shape: give --synthetic too");
         return B1I_EXIT_USAGE;

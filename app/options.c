@@ -225,7 +225,9 @@ void b1i_options_help(const b1i_command *command, FILE *out)
         if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->argument ? " " : "",
                  o->argument ? o->argument : "");
-        fprintf(out, "  %-30s %s\n", left, o->help);
+        int continuation = 0; /* printf counts bytes */
+        for (const char *c = left; *c; c++) continuation += (*c & 0xc0) == 0x80;
+        fprintf(out, "  %-*s %s\n", 30 + continuation, left, o->help);
     }
     fprintf(out, "  %-30s %s\n", "-h, --help", "show this help");
     if (*command->notes) fprintf(out, "\n%s\n", command->notes);

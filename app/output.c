@@ -235,3 +235,12 @@ bool b1i_cache_path(const char *name, bool make, char *path, size_t bytes)
     if (make && mkdir(folder, 0700) != 0 && errno != EEXIST) return false;
     return (size_t)snprintf(path, bytes, "%s/%s", folder, name) < bytes;
 }
+
+bool b1i_is_shape(const char *name)
+{
+    for (int i = 0; b1_shape_name(i); i++)
+        if (strcmp(b1_shape_name(i), name) == 0) return true;
+    return false;
+}
+
+bool b1i_means_shape(const char *model) { return b1i_is_shape(model) && access(model, F_OK) != 0; }

@@ -57,4 +57,8 @@ const char *b1i_human_bytes(uint64_t bytes, char *text);
 /* $XDG_CACHE_HOME/batchone/`name`, or ~/.cache/…, with its folder made where `make`; false: no such place. */
 bool b1i_cache_path(const char *name, bool make, char *path, size_t bytes);
 
+/* Whether there is a built-in shape of this name; whether a MODEL argument means one: no such file is there. */
+bool b1i_is_shape(const char *name);
+bool b1i_means_shape(const char *model);
+
 #endif

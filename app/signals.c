@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ctrl-C. The handler does only what is allowed in one: it sets a flag, cancels the watched session, and on the second
- * signal gives the signal its default action back, so that nothing can hold the process.
+ * Ctrl-C, and a model file that goes away. The handler does only what is allowed in one: it sets a flag, cancels the
+ * watched session, and on the second signal gives the signal its default action back, so that nothing can hold the
+ * process.
  */
 #include "app/app.h"
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t asked;
 static _Atomic(b1_session *) watched;
@@ -23,8 +25,21 @@ static void on_signal(int number)
     if (session) b1_session_cancel(session);
 }
 
+/* A mapped model file that is cut short under us gives this signal where its bytes are missing; nothing of the process
+ * can go on without them. */
+static void on_missing_bytes(int number)
+{
+    static const char text[] = "batchone: the model's file was cut short or could not be read while it was in use\n";
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(B1I_EXIT_MODEL);
+    _exit(B1I_EXIT_MODEL);
+}
+
 void b1i_cancel_install(void)
 {
+    struct sigaction missing = {.sa_handler = on_missing_bytes};
+    sigemptyset(&missing.sa_mask);
+    sigaction(SIGBUS, &missing, NULL);
     struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a waiting read ends */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

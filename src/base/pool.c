@@ -138,6 +138,7 @@ static int start_worker(int index)
     int rc = pthread_attr_init(&attributes);
     if (rc) return rc;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* a fault of the thread itself, which the program may answer */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&w->thread, &attributes, worker_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
