@@ -30,7 +30,9 @@ static void on_signal(int number)
 static void on_missing_bytes(int number)
 {
     static const char text[] = "batchone: the model's file was cut short or could not be read while it was in use\n";
+    static atomic_flag said = ATOMIC_FLAG_INIT;
     (void)number;
+    while (atomic_flag_test_and_set(&said)) pause(); /* several workers meet it at once: one speaks */
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(B1I_EXIT_MODEL);
     _exit(B1I_EXIT_MODEL);
 }
