@@ -54,7 +54,7 @@ static struct {
     _Alignas(64) _Atomic uint64_t word; /* dispatch number << COUNT_BITS | workers */
     _Atomic bool spin;
     _Alignas(64) _Atomic uint32_t pending; /* a futex: workers that have not finished */
-    _Atomic bool caller_asleep;
+    _Atomic uint32_t caller_asleep;
 } pool = {.turn = PTHREAD_MUTEX_INITIALIZER, .workers = 1};
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -62,6 +62,11 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+
+/* Before one of these flags is looked past, it must be seen: store, then load, in that order. An exchange and not a
+ * sequentially consistent store, for QEMU lets such a store of aarch64 pass a later load on an x86-64 host, and both
+ * sides then sleep. */
+static void raise_flag(_Atomic uint32_t *flag) { (void)atomic_exchange(flag, 1); }
 
 static bool concerns(uint64_t word, int index) { return (int)(word & STOP) > index; }
 
@@ -84,7 +89,7 @@ static uint64_t next_word(worker *w, uint64_t seen)
         }
         /* The flag goes up before the word is read again, the dispatcher changes the word before it reads the flag:
          * one of the two sees the other (both sequentially consistent). */
-        atomic_store(&w->asleep, 1);
+        raise_flag(&w->asleep);
         now = atomic_load(&pool.word);
         if (now == seen || !concerns(now, w->index)) {
             while (atomic_load(&w->asleep)) futex_wait(&w->asleep, 1);
@@ -193,7 +198,7 @@ static void leave_workers_cpu(int workers)
 static void publish(uint32_t count, int workers)
 {
     uint64_t word = atomic_load_explicit(&pool.word, memory_order_relaxed);
-    atomic_store(&pool.word, ((word >> COUNT_BITS) + 1) << COUNT_BITS | count);
+    (void)atomic_exchange(&pool.word, ((word >> COUNT_BITS) + 1) << COUNT_BITS | count); /* as raise_flag */
     for (int i = 1; i < workers; i++) {
         worker *w = &pool.worker[i];
         if (atomic_load(&w->asleep) && atomic_exchange(&w->asleep, 0)) futex_wake(&w->asleep);
@@ -208,9 +213,9 @@ static void join(bool spin)
         if (polls % 32 == 0) spin = b1i_now_ns() < deadline;
     }
     /* As a worker's sleep: the flag goes up before the count is read again. */
-    atomic_store(&pool.caller_asleep, true);
+    raise_flag(&pool.caller_asleep);
     for (uint32_t left; (left = atomic_load(&pool.pending)) != 0;) futex_wait(&pool.pending, left);
-    atomic_store(&pool.caller_asleep, false);
+    atomic_store(&pool.caller_asleep, 0);
 }
 
 void b1i_pool_run(int workers, b1i_work_fn fn, void *arg)
