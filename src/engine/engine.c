@@ -154,13 +154,14 @@ void b1_engine_close(b1_engine *e)
     b1i_free(e);
 }
 
-void b1_engine_info(const b1_engine *e, b1_model_info *out)
+void b1i_model_describe(const b1i_model *m, const char *weights, uint64_t parameters, double load_ms,
+                        b1_model_info *out)
 {
-    const b1i_config *c = &e->model->config;
+    const b1i_config *c = &m->config;
     *out = (b1_model_info){
         .name = c->name,
         .architecture = b1i_arch_names[c->arch],
-        .weights = e->weights,
+        .weights = weights,
         .layers = c->layers,
         .hidden = c->hidden,
         .ffn = c->ffn,
@@ -169,11 +170,16 @@ void b1_engine_info(const b1_engine *e, b1_model_info *out)
         .head_dim = c->head_dim,
         .vocab = c->vocab,
         .context_max = c->context_max,
-        .weight_bytes = b1i_traffic_weights(e->model),
-        .stored_bytes = b1i_resident_stored_bytes(e->model),
-        .parameters = e->parameters,
-        .load_ms = e->load_ms,
+        .weight_bytes = b1i_traffic_weights(m),
+        .stored_bytes = b1i_resident_stored_bytes(m),
+        .parameters = parameters,
+        .load_ms = load_ms,
     };
+}
+
+void b1_engine_info(const b1_engine *e, b1_model_info *out)
+{
+    b1i_model_describe(e->model, e->weights, e->parameters, e->load_ms, out);
 }
 
 const b1_tokenizer *b1_engine_tokenizer(const b1_engine *e) { return e->model->tokenizer; }

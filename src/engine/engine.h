@@ -34,6 +34,9 @@ uint64_t b1i_resident_row16_bytes(const b1i_model *model);
 uint64_t b1i_resident_stored_bytes(const b1i_model *model);
 /* Format with most bytes among the matrices, "+" after it where others occur; and the number of parameters. */
 void b1i_model_weights_name(const b1i_model *model, char out[16], uint64_t *parameters);
+/* What the public header says of a model; `weights` is kept by its owner. */
+void b1i_model_describe(const b1i_model *model, const char *weights, uint64_t parameters, double load_ms,
+                        b1_model_info *out);
 /* Bytes of an engine with one session of `context` positions: packed weights, KV, the step's buffers. */
 uint64_t b1i_memory_needed(const b1i_model *model, int context, b1i_type kv);
 

@@ -82,22 +82,7 @@ b1_status b1_inspect_synthetic(const char *shape, const char *weights, b1_inspec
 
 void b1_inspection_info(const b1_inspection *in, b1_model_info *out)
 {
-    const b1i_config *c = &in->model->config;
-    *out = (b1_model_info){.name = c->name,
-                           .architecture = b1i_arch_names[c->arch],
-                           .weights = in->weights,
-                           .layers = c->layers,
-                           .hidden = c->hidden,
-                           .ffn = c->ffn,
-                           .heads = c->heads,
-                           .kv_heads = c->kv_heads,
-                           .head_dim = c->head_dim,
-                           .vocab = c->vocab,
-                           .context_max = c->context_max,
-                           .weight_bytes = b1i_traffic_weights(in->model),
-                           .stored_bytes = b1i_resident_stored_bytes(in->model),
-                           .parameters = in->parameters,
-                           .load_ms = in->load_ms};
+    b1i_model_describe(in->model, in->weights, in->parameters, in->load_ms, out);
 }
 
 const b1_tensor_type *b1_inspection_types(const b1_inspection *in, int *count)
