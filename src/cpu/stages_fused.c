@@ -89,37 +89,27 @@ static void st_norm_linear(const b1i_cpu_state *s, const b1i_stage *st, int work
     }
 }
 
-/* Output or down projection, added to the residual stream. */
-static void st_out(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+/* This worker's panels of the output or down projection, added to the residual stream. For one row the input is `row`,
+ * which every worker rounds for itself; for several it has been shared out. */
+static void project(const b1i_cpu_state *s, const b1i_op *op, const float *row, int worker, int workers)
 {
-    const b1i_op *op = linear_of(st);
-    b1i_act x;
-    if (s->n == 1) {
-        x = b1i_private_act(s, op, worker);
-        float *merged = b1i_private_row(s, worker);
-        b1i_merge_row(s, 0, merged);
-        s->kernels->convert(merged, &x, 0);
-    } else {
-        x = b1i_shared_act(s, op);
-    }
+    b1i_act x = s->n == 1 ? b1i_private_act(s, op, worker) : b1i_shared_act(s, op);
+    if (s->n == 1) s->kernels->convert(row, &x, 0);
     int64_t begin, end;
     b1i_share(s->w->row16[op->weight].panels, 1, worker, workers, &begin, &end);
     b1i_linear_panels(s, op, &x, true, b1i_v_x, begin, end);
 }
 
+static void st_out(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
+{
+    float *merged = b1i_private_row(s, worker);
+    if (s->n == 1) b1i_merge_row(s, 0, merged);
+    project(s, linear_of(st), merged, worker, workers);
+}
+
 static void st_down(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
 {
-    const b1i_op *op = linear_of(st);
-    b1i_act x;
-    if (s->n == 1) {
-        x = b1i_private_act(s, op, worker);
-        s->kernels->convert(b1i_row(s, b1i_v_act, 0), &x, 0);
-    } else {
-        x = b1i_shared_act(s, op);
-    }
-    int64_t begin, end;
-    b1i_share(s->w->row16[op->weight].panels, 1, worker, workers, &begin, &end);
-    b1i_linear_panels(s, op, &x, true, b1i_v_x, begin, end);
+    project(s, linear_of(st), b1i_row(s, b1i_v_act, 0), worker, workers);
 }
 
 static void st_gate_up(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
