@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of a decode step: q/k norm, RoPE and the append of the step's keys and values, softmax(q Kᵀ) V over each
+ * row's positions, and the merge of the context's parts.
+ *
+ * k_attention_<D>, D = head_dim padded to 64, 96, 128 or 256.
+ * Launch: grid (splits, KV heads, rows · ⌈group / 8⌉), 32 · B1I_ATTENTION_WARPS threads; dynamic shared memory as
+ * program.c's attention_launch() says. Rows past the step's are left at once. Bytes moved: the visible keys and values of
+ * a KV head once for up to 8 query heads of its group; further heads and rows of the same sequence take them from L2.
+ *
+ * A block has one KV head, up to 8 of its query heads and one part of the context; its warps take blocks of 32
+ * positions in turn through rings of their own, which fill before the kernel that makes q has ended: only positions of
+ * this very step depend on it, and those are put into shared memory from the step's own k and v. Scores are
+ * mma.m16n8k16 with the eight heads as rows 0-7 in bf16 and what bf16 lost of them as rows 8-15, so that q has 16 bits
+ * at no cost; the same holds for the probabilities. Scores, sums and maxima are f32.
+ *
+ * The part that arrives last at a KV head's counter merges all of them, in their order: no kernel of its own, no waiting,
+ * and the result does not depend on who is last.
+ */
+#include "common.cuh"
+
+namespace {
+
+constexpr int WARPS = B1I_ATTENTION_WARPS, THREADS = WARPS * 32, HEADS = B1I_HEADS_PASS, SPLITS_MAX = B1I_SPLITS_MAX;
+constexpr float LOG2E = 1.4426950408889634f;
+
+template <int D> struct shape {
+    static constexpr int TILE = B1I_KV_TILE * D;       /* elements of a block's keys, and of its values */
+    static constexpr int SLOT = TILE * 2;              /* bytes */
+    static constexpr int SLOTS = B1I_ATTENTION_SLOTS(D, B1I_SMALL);
+    static constexpr int PAIRS = (D / 2 + 31) / 32;    /* RoPE pairs of a lane */
+    static constexpr int WARP_BYTES = SLOTS * SLOT;
+    static constexpr int Q_STRIDE = D + 4;             /* floats; keeps eight heads on different banks */
+};
+
+/* What one block does. */
+struct job {
+    int row, pass, head, heads;   /* of the step; of the group; KV head; query heads of this pass */
+    int first, limit;             /* visible positions */
+    int begin, end;               /* blocks of 32 positions of this part */
+    const char *kv;               /* the layer's keys and values of the head */
+};
+
+__device__ __forceinline__ job make_job(const b1i_attention_args &a, const b1i_step_params *step)
+{
+    job j;
+    const int passes = (a.group + HEADS - 1) / HEADS;
+    j.row = blockIdx.z / passes;
+    j.pass = blockIdx.z % passes;
+    j.head = blockIdx.y;
+    j.heads = min(HEADS, a.group - j.pass * HEADS);
+    j.limit = __ldcg(&step->row[j.row].position) + 1;
+    j.first = a.window > 0 ? max(0, j.limit - a.window) : 0;
+    const int from = j.first / B1I_KV_TILE, count = (j.limit + B1I_KV_TILE - 1) / B1I_KV_TILE - from;
+    j.begin = from + count * (int)blockIdx.x / a.splits;
+    j.end = from + count * ((int)blockIdx.x + 1) / a.splits;
+    j.kv = ptr<const char>(__ldcg(&step->row[j.row].kv)) +
+           ((int64_t)a.layer * a.kv_heads + j.head) * (int64_t)__ldcg(&step->row[j.row].head_bytes);
+    return j;
+}
+
+/* One head in place, a lane's pairs (j, j + head_dim / 2): norm where there is one, RoPE, a factor. */
+template <int D>
+__device__ __forceinline__ void turn(const b1i_attention_args &a, const float *x, const float *norm, int row, int lane,
+                                     float factor, float (&low)[shape<D>::PAIRS], float (&high)[shape<D>::PAIRS])
+{
+    const int half = a.head_dim / 2;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < shape<D>::PAIRS; i++) {
+        const int j = lane + 32 * i;
+        low[i] = j < half ? __ldcg(x + j) : 0;
+        high[i] = j < half ? __ldcg(x + j + half) : 0;
+        sum += low[i] * low[i] + high[i] * high[i];
+    }
+    if (!a.prologue) {
+#pragma unroll
+        for (int i = 0; i < shape<D>::PAIRS; i++) low[i] *= factor, high[i] *= factor;
+        return;
+    }
+    float inverse = norm ? 1 / sqrtf(warp_sum(sum) / (float)a.head_dim + a.eps) : 1;
+    const float *cs = ptr<const float>(a.cos) + row * half, *sn = ptr<const float>(a.sin) + row * half;
+#pragma unroll
+    for (int i = 0; i < shape<D>::PAIRS; i++) {
+        const int j = lane + 32 * i;
+        if (j >= half) continue;
+        float u = low[i], v = high[i];
+        if (norm) {
+            u = u * inverse * norm[j];
+            v = v * inverse * norm[j + half];
+        }
+        const float c = __ldcg(cs + j), s = __ldcg(sn + j);
+        low[i] = (u * c - v * s) * factor;
+        high[i] = (v * c + u * s) * factor;
+    }
+}
+
+/* The block's queries, times scale · log2 e, as f32 [8][Q_STRIDE] with zeros past head_dim and past the pass's heads. */
+template <int D> __device__ void make_queries(const b1i_attention_args &a, const job &j, float *queries)
+{
+    const int lane = threadIdx.x % 32, half = a.head_dim / 2;
+    const float *q = ptr<const float>(a.q) + j.row * a.q_stride +
+                     (int64_t)(j.head * a.group + j.pass * HEADS) * a.head_dim;
+    for (int h = threadIdx.x / 32; h < HEADS; h += WARPS) {
+        float *to = queries + h * shape<D>::Q_STRIDE;
+        if (h >= j.heads || a.head_dim < D)
+            for (int d = lane; d < D; d += 32) to[d] = 0;
+        if (h >= j.heads) continue;
+        __syncwarp(); /* the zeros before the values of other lanes */
+        float low[shape<D>::PAIRS], high[shape<D>::PAIRS];
+        turn<D>(a, q + h * a.head_dim, ptr<const float>(a.q_norm), j.row, lane, a.scale * LOG2E, low, high);
+#pragma unroll
+        for (int i = 0; i < shape<D>::PAIRS; i++)
+            if (lane + 32 * i < half) {
+                to[lane + 32 * i] = low[i];
+                to[lane + 32 * i + half] = high[i];
+            }
+    }
+}
+
+/* Keys and values of this step that fall into the part: bf16 [8 rows][2][D], their positions in `where` (−1: none).
+ * Each row's block writes its own into the cache for later steps. */
+template <int D>
+__device__ void make_new(const b1i_attention_args &a, const job &j, const b1i_step_params *step, __nv_bfloat16 *fresh,
+                         int *where)
+{
+    const int lane = threadIdx.x % 32, half = a.head_dim / 2, n = __ldcg(&step->n);
+    const uint64_t sequence = __ldcg(&step->row[j.row].kv);
+    for (int r = threadIdx.x / 32; r < B1I_CUDA_ROWS; r += WARPS) {
+        const int position = r < n && __ldcg(&step->row[r].kv) == sequence ? __ldcg(&step->row[r].position) : -1;
+        const bool mine = position >= j.begin * B1I_KV_TILE && position < j.end * B1I_KV_TILE && position < j.limit;
+        if (lane == 0) where[r] = mine ? position : -1;
+        if (!mine) continue;
+        float low[shape<D>::PAIRS], high[shape<D>::PAIRS];
+        __nv_bfloat16 *keys = fresh + r * 2 * D, *values = keys + D;
+        turn<D>(a, ptr<const float>(a.k) + r * a.k_stride + j.head * a.head_dim, ptr<const float>(a.k_norm), r, lane, 1,
+                low, high);
+        const float *v = ptr<const float>(a.v) + r * a.v_stride + j.head * a.head_dim;
+        for (int d = lane; d < D; d += 32) {
+            if (a.head_dim < D) keys[d] = __float2bfloat16_rn(0);
+            values[d] = __float2bfloat16_rn(d < a.head_dim ? __ldcg(v + d) : 0);
+        }
+        __syncwarp(); /* the zeros before the values of other lanes */
+#pragma unroll
+        for (int i = 0; i < shape<D>::PAIRS; i++)
+            if (lane + 32 * i < half) {
+                keys[lane + 32 * i] = __float2bfloat16_rn(low[i]);
+                keys[lane + 32 * i + half] = __float2bfloat16_rn(high[i]);
+            }
+        if (r != j.row || j.pass != 0) continue;
+        __syncwarp(); /* the row is complete before it is read across lanes */
+        __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
+        for (int d = lane; d < D; d += 32) {
+            cache[key_index<D>(position % B1I_KV_TILE, d)] = keys[d];
+            cache[shape<D>::TILE + value_index<D>(position % B1I_KV_TILE, d)] = values[d];
+        }
+    }
+}
+
+/* Puts the step's own keys (which = 0) or values (1) of block `block` into its slot. `mine` is where[lane]. */
+template <int D>
+__device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block, const __nv_bfloat16 *fresh, int mine,
+                                      int lane)
+{
+    unsigned rows = __ballot_sync(B1I_FULL, mine >= 0 && mine / B1I_KV_TILE == block);
+    if (!rows) return;
+    for (; rows; rows &= rows - 1) {
+        const int r = __ffs(rows) - 1, position = __shfl_sync(B1I_FULL, mine, r) % B1I_KV_TILE;
+        const __nv_bfloat16 *from = fresh + (r * 2 + which) * D;
+        for (int d = lane; d < D; d += 32) slot[which ? value_index<D>(position, d) : key_index<D>(position, d)] = from[d];
+    }
+    fence_async();
+    __syncwarp(); /* the patch before other lanes' reads */
+}
+
+/* A fragments of the queries: high parts in rows 0-7, low parts in rows 8-15. Of 256 dimensions there are more than
+ * registers hold beside the sums: they are made of the f32 queries each time. */
+template <int D> struct query {
+    static constexpr bool KEPT = D < 256;
+    const float *q;
+    uint32_t hi[KEPT ? D / 8 : 1], lo[KEPT ? D / 8 : 1];
+    /* Pair of dimensions 2(i % 4) of group i / 4 of 32. */
+    __device__ __forceinline__ void make(int i, uint32_t &high, uint32_t &low) const
+    {
+        const float2 f = *(const float2 *)(q + i / 4 * 32 + i % 4 * 2);
+        high = pack_bf16(f.x, f.y);
+        low = pack_bf16_rest(f.x, f.y, high);
+    }
+    __device__ __forceinline__ void load(const float *queries, int lane)
+    {
+        q = queries + lane / 4 * shape<D>::Q_STRIDE + lane % 4 * 8;
+#pragma unroll
+        for (int i = 0; KEPT && i < D / 8; i++) make(i, hi[i], lo[i]);
+    }
+    __device__ __forceinline__ void get(int i, uint32_t &high, uint32_t &low) const
+    {
+        if (KEPT)
+            high = hi[KEPT ? i : 0], low = lo[KEPT ? i : 0];
+        else
+            make(i, high, low);
+    }
+};
+
+/* Softmax of a warp's positions so far, for head lane / 4. */
+template <int D> struct state {
+    float o[D / 8][4]; /* dimensions 8i + 2(lane % 4) + 0, 1: of the probabilities' high parts, then of their low */
+    float most, sum;   /* maximum of the scores (base 2), the same in the head's four lanes; this lane's sum */
+
+    __device__ __forceinline__ void clear()
+    {
+#pragma unroll
+        for (int i = 0; i < D / 8; i++) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
+        most = -INFINITY;
+        sum = 0;
+    }
+    /* Scores of 32 keys: s[u][e] is that of position 8(lane % 4) + 2u + e. */
+    static __device__ __forceinline__ void scores(const uint4 *keys, const query<D> &q, int lane, float (&s)[4][2])
+    {
+        float c[4][4] = {};
+#pragma unroll
+        for (int k = 0; k < D / 32; k++) {
+            uint32_t hi[4], lo[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) q.get(4 * k + i, hi[i], lo[i]);
+#pragma unroll
+            for (int u = 0; u < 4; u++) {
+                const uint4 b = keys[(u * (D / 32) + k) * 32 + lane];
+                mma_bf16(c[u], hi[0], lo[0], hi[1], lo[1], b.x, b.y);
+                mma_bf16(c[u], hi[2], lo[2], hi[3], lo[3], b.z, b.w);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            s[u][0] = c[u][0] + c[u][2];
+            s[u][1] = c[u][1] + c[u][3];
+        }
+    }
+    /* Scores become probabilities, p[u] pairs of them as high and low parts; what was summed is scaled. */
+    __device__ __forceinline__ void soften(float (&s)[4][2], uint32_t (&hi)[4], uint32_t (&lo)[4])
+    {
+        float m = most;
+#pragma unroll
+        for (int u = 0; u < 4; u++) m = fmaxf(m, fmaxf(s[u][0], s[u][1]));
+        m = fmaxf(m, __shfl_xor_sync(B1I_FULL, m, 1));
+        m = fmaxf(m, __shfl_xor_sync(B1I_FULL, m, 2));
+        const float base = m == -INFINITY ? 0 : m, scale = exp2f(most - base);
+        if (__any_sync(B1I_FULL, most != m)) {
+            sum *= scale;
+#pragma unroll
+            for (int i = 0; i < D / 8; i++) o[i][0] *= scale, o[i][1] *= scale, o[i][2] *= scale, o[i][3] *= scale;
+        }
+        most = m;
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            const float p = exp2f(s[u][0] - base), r = exp2f(s[u][1] - base);
+            sum += p + r;
+            hi[u] = pack_bf16(p, r);
+            lo[u] = pack_bf16_rest(p, r, hi[u]);
+        }
+    }
+    /* Adds the values; those of positions from `valid` (0 … 8 of this lane's 8) on may hold anything. */
+    __device__ __forceinline__ void gather(const uint4 *values, const uint32_t (&hi)[4], const uint32_t (&lo)[4], int valid,
+                                           int lane)
+    {
+        uint32_t keep[4];
+#pragma unroll
+        for (int u = 0; u < 4; u++) keep[u] = valid >= 2 * u + 2 ? B1I_FULL : valid == 2 * u + 1 ? 0xffffu : 0;
+#pragma unroll
+        for (int i = 0; i < D / 8; i++) {
+            const uint4 b = values[i * 32 + lane];
+            mma_bf16(o[i], hi[0], lo[0], hi[1], lo[1], b.x & keep[0], b.y & keep[1]);
+            mma_bf16(o[i], hi[2], lo[2], hi[3], lo[3], b.z & keep[2], b.w & keep[3]);
+        }
+    }
+    /* As f32 [8][D] values, [8] maxima, [8] sums. */
+    __device__ __forceinline__ void store(float *to, int lane)
+    {
+        const int g = lane / 4, t = lane % 4;
+        sum += __shfl_xor_sync(B1I_FULL, sum, 1);
+        sum += __shfl_xor_sync(B1I_FULL, sum, 2);
+#pragma unroll
+        for (int i = 0; i < D / 8; i++)
+            *(float2 *)(to + g * D + 8 * i + 2 * t) = make_float2(o[i][0] + o[i][2], o[i][1] + o[i][3]);
+        if (t == 0) {
+            to[HEADS * D + g] = most;
+            to[HEADS * D + HEADS + g] = sum;
+        }
+    }
+};
+
+/* The factor on a part's values and sum, given the maximum over all parts. */
+__device__ __forceinline__ float part_scale(float most, float all) { return most == -INFINITY ? 0 : exp2f(most - all); }
+
+/* Four values of the result, as bf16. */
+__device__ __forceinline__ void put_out(const b1i_attention_args &a, const job &j, int head, int d, float4 v, float sum)
+{
+    const float inverse = 1 / sum;
+    const float f[4] = {v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse};
+    __nv_bfloat16 *out = ptr<__nv_bfloat16>(a.out) + j.row * a.out_stride +
+                         (int64_t)(j.head * a.group + j.pass * HEADS + head) * a.head_dim;
+    for (int e = 0; e < 4; e++)
+        if (d + e < a.head_dim) out[d + e] = __float2bfloat16_rn(f[e]);
+}
+
+/* The warps' results, each in its own part of shared memory, become the block's. */
+template <int D> __device__ void merge_warps(const b1i_attention_args &a, const job &j, const char *memory, float *part)
+{
+    for (int i = threadIdx.x; i < j.heads * (D / 4); i += THREADS) {
+        const int head = i / (D / 4), d = i % (D / 4) * 4;
+        float most = -INFINITY, sum = 0;
+        float4 v = make_float4(0, 0, 0, 0);
+        for (int w = 0; w < WARPS; w++)
+            most = fmaxf(most, ((const float *)(memory + w * shape<D>::WARP_BYTES))[HEADS * D + head]);
+        for (int w = 0; w < WARPS; w++) {
+            const float *from = (const float *)(memory + w * shape<D>::WARP_BYTES);
+            const float scale = part_scale(from[HEADS * D + head], most);
+            const float4 x = *(const float4 *)(from + head * D + d);
+            v.x += scale * x.x, v.y += scale * x.y, v.z += scale * x.z, v.w += scale * x.w;
+            sum += scale * from[HEADS * D + HEADS + head];
+        }
+        if (a.splits == 1) {
+            put_out(a, j, head, d, v, sum);
+            continue;
+        }
+        __stcg((float4 *)(part + head * D + d), v);
+        if (d == 0) {
+            __stcg(part + HEADS * D + head, most);
+            __stcg(part + HEADS * D + HEADS + head, sum);
+        }
+    }
+}
+
+/* The context's parts become the result. `parts` [splits][8 · (D + 2)]. */
+template <int D> __device__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts, float *memory)
+{
+    float *weight = memory, *sums = memory + HEADS * SPLITS_MAX; /* [8][splits], [8] */
+    constexpr int PART = HEADS * (D + 2);
+    for (int i = threadIdx.x; i < j.heads * a.splits; i += THREADS)
+        weight[i / a.splits * SPLITS_MAX + i % a.splits] = __ldcg(parts + i % a.splits * PART + HEADS * D + i / a.splits);
+    __syncthreads(); /* orders the maxima before the search for the largest */
+    if (threadIdx.x < j.heads) {
+        float *w = weight + threadIdx.x * SPLITS_MAX, most = -INFINITY, sum = 0;
+        for (int s = 0; s < a.splits; s++) most = fmaxf(most, w[s]);
+        for (int s = 0; s < a.splits; s++) {
+            w[s] = part_scale(w[s], most);
+            sum += w[s] * __ldcg(parts + s * PART + HEADS * D + HEADS + threadIdx.x);
+        }
+        sums[threadIdx.x] = sum;
+    }
+    __syncthreads(); /* orders the weights before everybody's sums */
+    for (int i = threadIdx.x; i < j.heads * (D / 4); i += THREADS) {
+        const int head = i / (D / 4), d = i % (D / 4) * 4;
+        float4 v = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+        for (int s = 0; s < a.splits; s++) {
+            const float4 x = __ldcg((const float4 *)(parts + s * PART + head * D + d));
+            const float w = weight[head * SPLITS_MAX + s];
+            v.x += w * x.x, v.y += w * x.y, v.z += w * x.z, v.w += w * x.w;
+        }
+        put_out(a, j, head, d, v, sums[head]);
+    }
+}
+
+template <int D> __device__ __forceinline__ void attention(const b1i_attention_args &a)
+{
+    using S = shape<D>;
+    extern __shared__ __align__(128) char memory[];
+    __shared__ uint64_t barriers[WARPS * S::SLOTS];
+    __shared__ __align__(16) float queries[HEADS * S::Q_STRIDE];
+    __shared__ __align__(16) __nv_bfloat16 fresh[B1I_CUDA_ROWS * 2 * D];
+    __shared__ int where[B1I_CUDA_ROWS];
+    __shared__ bool last;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
+
+    release_next();
+    ring<S::SLOTS, S::SLOT> blocks;
+    blocks.init(memory + warp * S::WARP_BYTES, barriers + warp * S::SLOTS, lane);
+    /* Keys and values take turns in the ring: chunk c of this warp is those of block j.begin + warp + c / 2 · WARPS. */
+    if ((int)blockIdx.z / ((a.group + HEADS - 1) / HEADS) >= __ldcg(&step->n)) return;
+    const job j = make_job(a, step);
+    const int first = j.begin + warp, chunks = first < j.end ? (j.end - first + WARPS - 1) / WARPS * 2 : 0;
+    const char *from = j.kv + (int64_t)first * 2 * S::SLOT;
+    for (int c = 0; c < S::SLOTS; c++)
+        blocks.prime(c, from + (int64_t)(c / 2) * WARPS * 2 * S::SLOT + c % 2 * S::SLOT, c < chunks ? S::SLOT : 0, lane);
+    wait_inputs();
+
+    make_queries<D>(a, j, queries);
+    if (a.prologue)
+        make_new<D>(a, j, step, fresh, where);
+    else if (threadIdx.x < B1I_CUDA_ROWS)
+        where[threadIdx.x] = -1;
+    __syncthreads(); /* orders queries, new keys and values before everybody's reads */
+
+    query<D> q;
+    q.load(queries, lane);
+    const int mine = lane < B1I_CUDA_ROWS ? where[lane] : -1;
+    state<D> softmax;
+    softmax.clear();
+    for (int c = 0; c < chunks; c += 2) {
+        const int block = first + c / 2 * WARPS, start = block * B1I_KV_TILE;
+        float s[4][2];
+        uint32_t hi[4], lo[4];
+        blocks.wait();
+        patch<D>((__nv_bfloat16 *)blocks.data(), 0, block, fresh, mine, lane);
+        softmax.scores((const uint4 *)blocks.data(), q, lane, s);
+        int ahead = c + S::SLOTS;
+        blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
+                      ahead < chunks ? S::SLOT : 0, lane);
+        if (start < j.first || start + B1I_KV_TILE > j.limit)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const int position = start + lane % 4 * 8 + i;
+                if (position < j.first || position >= j.limit) s[i / 2][i % 2] = -INFINITY;
+            }
+        softmax.soften(s, hi, lo);
+        blocks.wait();
+        patch<D>((__nv_bfloat16 *)blocks.data(), 1, block, fresh, mine, lane);
+        softmax.gather((const uint4 *)blocks.data(), hi, lo, j.limit - start - lane % 4 * 8, lane);
+        ahead++;
+        blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
+                      ahead < chunks ? S::SLOT : 0, lane);
+    }
+
+    softmax.store((float *)(memory + warp * S::WARP_BYTES), lane);
+    const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+    float *parts = ptr<float>(a.part) + place * a.splits * HEADS * (D + 2);
+    __syncthreads(); /* orders the warps' results before the merge */
+    merge_warps<D>(a, j, memory, parts + blockIdx.x * HEADS * (D + 2));
+    if (a.splits == 1) return;
+    __threadfence(); /* this thread's part before the arrival */
+    __syncthreads(); /* everybody's before thread 0's arrival; the warps' results have been read */
+    if (threadIdx.x == 0) last = atomicAdd(ptr<unsigned>(a.arrived) + place, 1) == (unsigned)a.splits - 1;
+    __syncthreads(); /* orders `last` */
+    if (!last) return;
+    __threadfence(); /* the arrivals before the reads of what was written ahead of them */
+    merge_parts<D>(a, j, parts, (float *)memory);
+    if (threadIdx.x == 0) ptr<unsigned>(a.arrived)[place] = 0;
+}
+
+} // namespace
+
+#define B1I_ATTENTION(D)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS) k_attention_##D(const __grid_constant__ b1i_attention_args a) \
+    {                                                                                                             \
+        attention<D>(a);                                                                                          \
+    }
+B1I_ATTENTION(64)
+B1I_ATTENTION(96)
+B1I_ATTENTION(128)
+B1I_ATTENTION(256)

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the programs: the plan as a list of launches, op by op or group by group, for one row or for up to eight.
+ *
+ * Invariants: a program is a chain, each launch reads what those before it wrote; nothing in it depends on the
+ * position, the tokens or the session, which all lie in the step's parameters. The launch after the step's beginning
+ * has a full edge, so that every later kernel may read the parameters before it waits for its inputs.
+ */
+#include "cuda/cuda.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const format_names[b1i_tile_count] = {"bf16", "f16", "f32", "i8"};
+
+typedef struct builder {
+    b1i_cuda_machine *m;
+    const b1i_config *c;
+    const b1i_plan *plan;
+    int rows; /* most rows of a step */
+    bool small;
+    int item;
+    b1i_gpu_launch *launches;
+    int count, room;
+    b1_error *err;
+} builder;
+
+/* ---- one launch ---- */
+
+static b1_status add(builder *b, const char *name, const unsigned grid[3], int threads, size_t shared, const void *args,
+                     size_t bytes)
+{
+    b1i_gpu_kernel *kernel;
+    _Static_assert(sizeof(b1i_linear_args) <= B1I_GPU_ARGS_MAX, "arguments fit a launch");
+    b1_status st = b1i_gpu_kernel_get(b->m->gpu, name, shared, &kernel, b->err);
+    if (st != B1_OK) return st;
+    b1i_gpu_launch *l = &b->launches[b->count];
+    *l = (b1i_gpu_launch){.kernel = kernel,
+                          .grid = {grid[0], grid[1], grid[2]},
+                          .threads = (unsigned)threads,
+                          .shared_bytes = (unsigned)shared,
+                          .full_edge = b->count == 1,
+                          .item = b->item,
+                          .arg_bytes = (unsigned)bytes};
+    memcpy(l->args, args, bytes);
+    b->count++;
+    return B1_OK;
+}
+
+static b1_status add_begin(builder *b, const b1i_op *op)
+{
+    const b1i_cuda_machine *m = b->m;
+    b1i_begin_args a = {
+        .staged = m->staged_device,
+        .step = m->step,
+        .embedding = m->w->matrix[op->weight],
+        .x = m->value[b1i_v_x],
+        .x_stride = m->stride[b1i_v_x],
+        .inverse = m->inverse,
+        .cos = m->cos,
+        .sin = m->sin,
+        .half = b->c->head_dim / 2,
+        .rope_factor = m->rope_factor,
+    };
+    const unsigned grid[3] = {(unsigned)b->rows, 1, 1};
+    return add(b, "k_begin", grid, 1024, 0, &a, sizeof a);
+}
+
+/* ---- linear ---- */
+
+/* Shared memory of a linear launch: rings, one row's input, and the sums of the block's panels and the warps between
+ * which they may be split. */
+static size_t linear_shared(const builder *b, const b1i_linear_args *a, unsigned grid, bool few)
+{
+    size_t units = (size_t)(a->panels / a->unit), panels = (units + grid - 1) / grid * (size_t)a->unit;
+    size_t slots = b->small ? B1I_LINEAR_SLOTS_SMALL : B1I_LINEAR_SLOTS;
+    return B1I_LINEAR_WARPS * slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
+           (panels + B1I_LINEAR_WARPS) * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+}
+
+/* The launch streams `panels` panels from `first` on, which all have its block shape. */
+static b1_status add_linear(builder *b, const b1i_tile_matrix *first, b1i_linear_args *a)
+{
+    const b1i_gpu_info *gpu = b1i_gpu_get_info(b->m->gpu);
+    char name[48];
+    unsigned units = (unsigned)(a->panels / a->unit), grid[3] = {(unsigned)gpu->sms * B1I_LINEAR_BLOCKS_SM, 1, 1};
+    if (grid[0] > units) grid[0] = units;
+    if (grid[0] > B1I_CUDA_BLOCKS_MAX) grid[0] = B1I_CUDA_BLOCKS_MAX;
+    a->weights = first->data;
+    a->blocks = first->blocks;
+    a->block_bytes = first->block_bytes;
+    a->scales = first->scales;
+    a->offsets = first->offsets;
+    a->cols = first->cols;
+    a->step = b->m->step;
+    bool few = b->rows > 1;
+    size_t shared = linear_shared(b, a, grid[0], few);
+    if (!few && shared > (size_t)gpu->shared_bytes_block) { /* a row longer than shared memory: read as it is needed */
+        few = true;
+        shared = linear_shared(b, a, grid[0], few);
+    }
+    (void)snprintf(name, sizeof name, "k_linear_%s_%s", format_names[first->format], few ? "few" : "one");
+    return add(b, name, grid, B1I_LINEAR_WARPS * 32, shared, a, sizeof *a);
+}
+
+static b1i_linear_out linear_out(const builder *b, const b1i_op *op, b1i_value value, int first_panel)
+{
+    const b1i_cuda_machine *m = b->m;
+    return (b1i_linear_out){
+        .y = value == b1i_v_logits ? 0 : m->value[value],
+        .bias = op->bias == b1i_slot_none ? 0 : m->w->vector[op->bias],
+        .y_stride = value == b1i_v_logits ? 0 : m->stride[value],
+        .rows = m->w->matrix[op->weight].rows,
+        .first_panel = first_panel,
+    };
+}
+
+/* The input: x normed by `norm`, or the op's own, which is bf16. */
+static void linear_in(const builder *b, const b1i_op *norm, const b1i_op *op, b1i_linear_args *a)
+{
+    const b1i_value in = norm ? norm->in[0] : op->in[0];
+    a->input = norm ? b1i_in_norm : b1i_in_bf16;
+    a->x = b->m->value[in];
+    a->x_stride = b->m->stride[in];
+    a->norm = norm ? b->m->w->vector[norm->weight] : 0;
+    a->eps = b->c->norm_eps;
+}
+
+/* One matrix. `norm`: done before it, or NULL; `out`: where it goes. */
+static b1_status add_matrix(builder *b, const b1i_op *norm, const b1i_op *op, int epilogue, b1i_value out)
+{
+    const b1i_tile_matrix *w = &b->m->w->matrix[op->weight];
+    b1i_linear_args a = {
+        .panel_stride = w->panel_stride, .panels = w->panels, .unit = 1, .epilogue = epilogue, .outs = 1};
+    linear_in(b, norm, op, &a);
+    a.out[0] = linear_out(b, op, out, 0);
+    if (out == b1i_v_logits) {
+        a.epilogue = b1i_out_logits;
+        a.best = b->m->best;
+        a.arrived = b->m->head_arrived;
+        a.result = b->m->result_device;
+    }
+    return add_linear(b, w, &a);
+}
+
+/* q, k and v in one launch, where they lie so. */
+static b1_status add_qkv(builder *b, const b1i_op *norm, const b1i_op *op)
+{
+    b1_status st;
+    const b1i_tile_matrix *w = b->m->w->matrix;
+    if (!b1i_cuda_joined_qkv(b->m->w->model, norm->layer)) {
+        for (int i = 0; i < 3; i++) B1I_TRY(add_matrix(b, norm, &op[i], b1i_out_store, op[i].out));
+        return B1_OK;
+    }
+    b1i_linear_args a = {.panel_stride = w[op->weight].panel_stride, .unit = 1, .epilogue = b1i_out_store, .outs = 3};
+    linear_in(b, norm, op, &a);
+    for (int i = 0; i < 3; i++) {
+        a.out[i] = linear_out(b, &op[i], op[i].out, a.panels);
+        a.panels += w[op[i].weight].panels;
+    }
+    return add_linear(b, &w[op->weight], &a);
+fail:
+    return st;
+}
+
+/* ---- the other ops ---- */
+
+static b1i_small_args small_args(const builder *b, const b1i_op *op)
+{
+    const b1i_cuda_machine *m = b->m;
+    const b1i_value in = op->in[0], other = op->in[1] == b1i_v_none ? in : op->in[1];
+    const b1i_value out = op->out == b1i_v_none ? in : op->out;
+    return (b1i_small_args){
+        .step = m->step,
+        .a = m->value[in],
+        .b = m->value[other],
+        .out = m->value[out],
+        .weight = op->weight == b1i_slot_none ? 0 : m->w->vector[op->weight],
+        .a_stride = m->stride[in],
+        .b_stride = m->stride[other],
+        .out_stride = m->stride[out],
+        .cols = b1i_value_cols(b->c, out),
+        .head_dim = b->c->head_dim,
+        .heads = b1i_value_cols(b->c, in) / b->c->head_dim,
+        .half = b->c->head_dim / 2,
+        .eps = b->c->norm_eps,
+        .dim_padded = b1i_cuda_dim(b->c->head_dim),
+        .cos = m->cos,
+        .sin = m->sin,
+        .layer = op->layer,
+    };
+}
+
+/* A thread for each of `items` elements of a row. */
+static b1_status add_small(builder *b, const char *name, const b1i_op *op, int items, int threads)
+{
+    b1i_small_args a = small_args(b, op);
+    const unsigned grid[3] = {(unsigned)((items + threads - 1) / threads), (unsigned)b->rows, 1};
+    return add(b, name, grid, threads, 0, &a, sizeof a);
+}
+
+static b1_status add_attention(builder *b, const b1i_op *norms, const b1i_op *op, bool prologue)
+{
+    const b1i_cuda_machine *m = b->m;
+    const b1i_config *c = b->c;
+    char name[32];
+    const int dim = b1i_cuda_dim(c->head_dim), group = c->heads / c->kv_heads;
+    b1i_attention_args a = {
+        .step = m->step,
+        .q = m->value[b1i_v_q],
+        .k = m->value[b1i_v_k],
+        .v = m->value[b1i_v_v],
+        .q_stride = m->stride[b1i_v_q],
+        .k_stride = m->stride[b1i_v_k],
+        .v_stride = m->stride[b1i_v_v],
+        .prologue = prologue,
+        .head_dim = c->head_dim,
+        .group = group,
+        .kv_heads = c->kv_heads,
+        .splits = m->splits,
+        .window = c->sliding_window,
+        .scale = 1 / sqrtf((float)c->head_dim),
+        .eps = c->norm_eps,
+        .q_norm = norms ? m->w->vector[norms[0].weight] : 0,
+        .k_norm = norms ? m->w->vector[norms[1].weight] : 0,
+        .cos = m->cos,
+        .sin = m->sin,
+        .layer = op->layer,
+        .out = m->value[b1i_v_att],
+        .out_stride = m->stride[b1i_v_att],
+        .part = m->part,
+        .arrived = m->arrived,
+    };
+    const unsigned passes = (unsigned)(group + B1I_HEADS_PASS - 1) / B1I_HEADS_PASS;
+    const unsigned grid[3] = {(unsigned)m->splits, (unsigned)c->kv_heads, (unsigned)b->rows * passes};
+    size_t slots = (size_t)(b->small ? B1I_ATTENTION_SLOTS(dim, true) : B1I_ATTENTION_SLOTS(dim, false));
+    size_t shared = B1I_ATTENTION_WARPS * slots * B1I_KV_TILE * (size_t)dim * 2;
+    (void)snprintf(name, sizeof name, "k_attention_%d", dim);
+    return add(b, name, grid, B1I_ATTENTION_WARPS * 32, shared, &a, sizeof a);
+}
+
+/* ---- op by op ---- */
+
+static b1_status add_op(builder *b, const b1i_op *op)
+{
+    const b1i_config *c = b->c;
+    const int cols = op->in[0] == b1i_v_none ? 0 : b1i_value_cols(c, op->in[0]);
+    switch (op->id) {
+    case b1i_op_embed:
+        return add_begin(b, op);
+    case b1i_op_rmsnorm:
+        return add_small(b, "k_rmsnorm", op, 1, 1024);
+    case b1i_op_linear:
+        return add_matrix(b, NULL, op, b1i_out_store, op->out);
+    case b1i_op_headnorm:
+        return add_small(b, "k_headnorm", op, cols / c->head_dim * 32, 128);
+    case b1i_op_rope:
+        return add_small(b, "k_rope", op, cols / 2, 128);
+    case b1i_op_kv_append:
+        return add_small(b, "k_kv_append", op, c->kv_heads * b1i_cuda_dim(c->head_dim), 128);
+    case b1i_op_attention:
+        return add_attention(b, NULL, op, false);
+    case b1i_op_add:
+        return add_small(b, "k_add", op, cols, 256);
+    case b1i_op_silu_mul:
+        return add_small(b, "k_silu_mul", op, cols, 256);
+    case b1i_op_count:
+        break;
+    }
+    return b1i_fail(b->err, B1_UNSUPPORTED, "the CUDA executors have no kernel for an op of this plan");
+}
+
+static b1_status build_separate(builder *b)
+{
+    b1_status st = B1_OK;
+    for (b->item = 0; st == B1_OK && b->item < b->plan->op_count; b->item++) st = add_op(b, &b->plan->ops[b->item]);
+    return st;
+}
+
+/* ---- group by group ---- */
+
+static b1_status add_gate_up(builder *b, const b1i_op *norm, const b1i_op *op)
+{
+    b1_status st;
+    const b1i_tile_matrix *gate = &b->m->w->matrix[op[0].weight];
+    if (!b1i_cuda_joined_gate_up(b->m->w->model, norm->layer)) {
+        for (int i = 0; i < 2; i++) B1I_TRY(add_matrix(b, norm, &op[i], b1i_out_store, op[i].out));
+        return add_op(b, &op[2]);
+    }
+    b1i_linear_args a = {.panel_stride = gate->panel_stride / 2,
+                         .panels = 2 * gate->panels,
+                         .unit = 2,
+                         .epilogue = b1i_out_silu,
+                         .outs = 1};
+    linear_in(b, norm, op, &a);
+    a.out[0] = linear_out(b, &op[0], op[2].out, 0);
+    return add_linear(b, gate, &a);
+fail:
+    return st;
+}
+
+static b1_status add_group(builder *b, const b1i_group *g)
+{
+    const b1i_op *op = &b->plan->ops[g->first];
+    switch (g->id) {
+    case b1i_group_embed:
+        return add_begin(b, op);
+    case b1i_group_qkv:
+        return add_qkv(b, op, op + 1);
+    case b1i_group_attention:
+        return add_attention(b, b->c->qk_norm ? op : NULL, op + g->count - 1, true);
+    case b1i_group_out:
+    case b1i_group_down:
+        return add_matrix(b, NULL, op, b1i_out_add, b1i_v_x);
+    case b1i_group_gate_up:
+        return add_gate_up(b, op, op + 1);
+    case b1i_group_head:
+        return add_matrix(b, op, op + 1, b1i_out_logits, b1i_v_logits);
+    case b1i_group_count:
+        break;
+    }
+    return b1i_fail(b->err, B1_UNSUPPORTED, "the CUDA executors have no kernel for a group of this plan");
+}
+
+static b1_status build_fused(builder *b)
+{
+    b1_status st = B1_OK;
+    for (b->item = 0; st == B1_OK && b->item < b->plan->group_count; b->item++)
+        st = add_group(b, &b->plan->groups[b->item]);
+    return st;
+}
+
+b1_status b1i_cuda_program_get(b1i_cuda_machine *m, b1i_cuda_form form, int width, const b1i_cuda_program **out,
+                               b1_error *err)
+{
+    b1i_cuda_program *p = &m->program[form][width];
+    builder b = {.m = m,
+                 .c = &m->w->model->config,
+                 .plan = m->w->plan,
+                 .rows = width == b1i_cuda_one ? 1 : B1I_CUDA_ROWS,
+                 .small = b1i_gpu_get_info(m->gpu)->shared_bytes_block < B1I_SHARED_SMALL,
+                 .room = m->w->plan->op_count,
+                 .err = err};
+    *out = NULL;
+    if (!p->launches) {
+        b.launches = b1i_calloc((size_t)b.room, sizeof *b.launches);
+        if (!b.launches) return b1i_fail_memory(err, (size_t)b.room * sizeof *b.launches);
+        b1_status st = form == b1i_cuda_separate ? build_separate(&b) : build_fused(&b);
+        if (st != B1_OK) {
+            b1i_free(b.launches);
+            return st;
+        }
+        *p = (b1i_cuda_program){b.launches, b.count};
+    }
+    *out = p;
+    return B1_OK;
+}
