@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graphs: a chain of launches, built node by node and instantiated once; what it is read back from the driver's graph.
+ *
+ * A programmatic edge leaves its kernel by the programmatic port: it lets the next kernel start when every block of
+ * this one has called griddepcontrol.launch_dependents or ended, and griddepcontrol.wait there returns when this one
+ * has ended and its writes are visible. These are the edges that a capture makes of launches with programmatic stream
+ * serialisation. (The launch-order port would start the next kernel when all blocks of this one have begun, asked for
+ * or not.) The order over more than one edge is the kernels' business: each must wait before it ends.
+ */
+#include "gpu/gpu.h"
+
+#if B1_CUDA
+
+#include "gpu/driver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct b1i_gpu_graph {
+    CUgraph graph;
+    CUgraphExec exec;
+    int kernels;
+    const char *last_name; /* of the last kernel */
+};
+
+static b1_status add_node(b1i_gpu *gpu, CUgraph graph, const b1i_gpu_launch *launch, CUgraphNode *node, b1_error *err)
+{
+    b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
+    if (st) return st;
+    void *args[] = {(void *)launch->args}; /* which the driver copies */
+    const CUDA_KERNEL_NODE_PARAMS params = {
+        .func = launch->kernel->function,
+        .gridDimX = launch->grid[0],
+        .gridDimY = launch->grid[1],
+        .gridDimZ = launch->grid[2],
+        .blockDimX = launch->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = launch->shared_bytes,
+        .kernelParams = args,
+    };
+    char doing[256];
+    snprintf(doing, sizeof doing, "adding kernel %s, %u×%u×%u blocks of %u threads, to a graph", launch->kernel->name,
+             launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
+    return b1i_gpu_check(gpu, gpu->cu->cuGraphAddKernelNode(node, graph, NULL, 0, &params), doing, err);
+}
+
+/* Nodes, then the edges of the chain: edge i leads from node i to node i + 1. */
+static b1_status build(b1i_gpu *gpu, CUgraph graph, const b1i_gpu_launch *launches, int count, bool programmatic,
+                       b1_error *err)
+{
+    b1_status st = B1_OK;
+    CUgraphNode *nodes = b1i_calloc((size_t)count, sizeof *nodes);
+    CUgraphEdgeData *edges = b1i_calloc((size_t)count, sizeof *edges); /* zeros: full dependencies */
+    if (!nodes || !edges) {
+        st = b1i_fail_memory(err, (size_t)count * sizeof *nodes);
+        goto fail;
+    }
+    for (int i = 0; i < count; i++) B1I_TRY(add_node(gpu, graph, launches + i, nodes + i, err));
+    for (int i = 0; programmatic && i < count - 1; i++) {
+        if (launches[i + 1].full_edge) continue;
+        edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+        edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    }
+    if (count > 1) {
+        B1I_CU(gpu, cuGraphAddDependencies_v2(graph, nodes, nodes + 1, edges, (size_t)count - 1),
+               "adding edges to a graph");
+    }
+fail:
+    b1i_free(nodes);
+    b1i_free(edges);
+    return st;
+}
+
+static void destroy(b1i_gpu *gpu, b1i_gpu_graph *graph)
+{
+    if (!graph) return;
+    if (graph->exec) gpu->cu->cuGraphExecDestroy(graph->exec);
+    if (graph->graph) gpu->cu->cuGraphDestroy(graph->graph);
+    b1i_free(graph);
+}
+
+b1_status b1i_gpu_graph_create(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, bool programmatic,
+                               b1i_gpu_graph **out, b1_error *err)
+{
+    *out = NULL;
+    if (count < 1) return b1i_fail(err, B1_ARGUMENT, "a graph needs a launch");
+    if (programmatic && gpu->info.major < 9) {
+        return b1i_fail(err, B1_UNSUPPORTED,
+                        "GPU %d (%s) has compute capability %d.%d; programmatic launch needs 9.0 or later",
+                        gpu->info.ordinal, gpu->info.name, gpu->info.major, gpu->info.minor);
+    }
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    b1i_gpu_graph *graph = b1i_calloc(1, sizeof *graph);
+    if (!graph) {
+        st = b1i_fail_memory(err, sizeof *graph);
+        goto fail;
+    }
+    graph->kernels = count;
+    graph->last_name = launches[count - 1].kernel->name;
+    B1I_CU(gpu, cuGraphCreate(&graph->graph, 0), "making a graph");
+    B1I_TRY(build(gpu, graph->graph, launches, count, programmatic, err));
+    B1I_CU(gpu, cuGraphInstantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
+    B1I_CU(gpu, cuGraphUpload(graph->exec, gpu->stream), "uploading a graph");
+    *out = graph;
+    graph = NULL;
+fail:
+    destroy(gpu, graph);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+void b1i_gpu_graph_destroy(b1i_gpu *gpu, b1i_gpu_graph *graph)
+{
+    if (!gpu || !graph) return;
+    if (gpu->cu->cuCtxPushCurrent(gpu->context) == CUDA_SUCCESS) {
+        destroy(gpu, graph);
+        b1i_gpu_end(gpu);
+    } else {
+        b1i_free(graph); /* of a dead context; the rest goes with it */
+    }
+}
+
+b1_status b1i_gpu_graph_run(b1i_gpu *gpu, b1i_gpu_graph *graph, b1_error *err)
+{
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    b1i_gpu_submitted(gpu, graph->kernels, graph->last_name);
+    st = b1i_gpu_check(gpu, gpu->cu->cuGraphLaunch(graph->exec, gpu->stream), "launching a graph", err);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+/* ---- reading back ---- */
+
+static b1_status count_nodes(b1i_gpu *gpu, CUgraph graph, b1i_gpu_graph_info *out, b1_error *err)
+{
+    b1_status st = B1_OK;
+    CUgraphNode *nodes = NULL;
+    size_t count = 0;
+    B1I_CU(gpu, cuGraphGetNodes(graph, NULL, &count), "reading a graph's nodes");
+    nodes = b1i_calloc(count, sizeof *nodes);
+    if (!nodes) {
+        st = b1i_fail_memory(err, count * sizeof *nodes);
+        goto fail;
+    }
+    if (count) B1I_CU(gpu, cuGraphGetNodes(graph, nodes, &count), "reading a graph's nodes");
+    out->nodes = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeType type;
+        B1I_CU(gpu, cuGraphNodeGetType(nodes[i], &type), "reading a graph's nodes");
+        out->kernel_nodes += type == CU_GRAPH_NODE_TYPE_KERNEL;
+    }
+fail:
+    b1i_free(nodes);
+    return st;
+}
+
+static b1_status count_edges(b1i_gpu *gpu, CUgraph graph, b1i_gpu_graph_info *out, b1_error *err)
+{
+    b1_status st = B1_OK;
+    CUgraphNode *ends = NULL;
+    CUgraphEdgeData *edges = NULL;
+    size_t count = 0;
+    B1I_CU(gpu, cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count), "reading a graph's edges");
+    ends = b1i_calloc(count, 2 * sizeof *ends);
+    edges = b1i_calloc(count, sizeof *edges);
+    if (!ends || !edges) {
+        st = b1i_fail_memory(err, count * 2 * sizeof *ends);
+        goto fail;
+    }
+    if (count) {
+        B1I_CU(gpu, cuGraphGetEdges_v2(graph, ends, ends + count, edges, &count), "reading a graph's edges");
+    }
+    out->edges = (int)count;
+    for (size_t i = 0; i < count; i++)
+        out->programmatic_edges += edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+fail:
+    b1i_free(ends);
+    b1i_free(edges);
+    return st;
+}
+
+b1_status b1i_gpu_graph_describe(b1i_gpu *gpu, b1i_gpu_graph *graph, b1i_gpu_graph_info *out, b1_error *err)
+{
+    *out = (b1i_gpu_graph_info){0};
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    st = count_nodes(gpu, graph->graph, out, err);
+    if (!st) st = count_edges(gpu, graph->graph, out, err);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path, b1_error *err)
+{
+    size_t bytes = strlen(path) + 32;
+    char *temporary = b1i_malloc(bytes);
+    if (!temporary) return b1i_fail_memory(err, bytes);
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) goto done;
+    snprintf(temporary, bytes, "%s.%ld.part", path, (long)getpid());
+    CUresult result =
+        gpu->cu->cuGraphDebugDotPrint(graph->graph, temporary, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS);
+    if (result) {
+        st = b1i_gpu_check(gpu, result, "writing a graph as DOT", err);
+    } else if (rename(temporary, path)) {
+        st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
+    }
+    if (st) unlink(temporary);
+    b1i_gpu_end(gpu);
+done:
+    b1i_free(temporary);
+    return st;
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules, kernels and launches on the stream.
+ *
+ * A kernel's code is loaded when it is asked for, never at its first launch, and the size of its one parameter is
+ * compared with what a launch brings: a host and a kernel that were compiled from different structs cannot meet.
+ */
+#include "gpu/gpu.h"
+
+#if B1_CUDA
+
+#include "gpu/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The image has no code for this device, or none that this driver can compile. */
+static bool foreign_image(CUresult result)
+{
+    return result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+           result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND || result == CUDA_ERROR_INVALID_PTX ||
+           result == CUDA_ERROR_INVALID_IMAGE;
+}
+
+b1_status b1i_gpu_load(b1i_gpu *gpu, const char *name, const void *fatbin, b1_error *err)
+{
+    for (const b1i_gpu_module *m = gpu->modules; m; m = m->next) {
+        if (m->image == fatbin) return B1_OK;
+    }
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    b1i_gpu_module *module = b1i_calloc(1, sizeof *module);
+    if (!module) {
+        st = b1i_fail_memory(err, sizeof *module);
+        goto fail;
+    }
+    CUresult result = gpu->cu->cuModuleLoadData(&module->module, fatbin);
+    if (foreign_image(result)) {
+        st = b1i_fail(err, B1_UNSUPPORTED,
+                      "this build has no kernels (%s) for compute capability %d.%d, which GPU %d (%s) has: %s", name,
+                      gpu->info.major, gpu->info.minor, gpu->info.ordinal, gpu->info.name,
+                      b1i_driver_text(gpu->cu, result));
+        goto fail;
+    }
+    B1I_TRY(b1i_gpu_check(gpu, result, "loading kernels", err));
+    module->image = fatbin;
+    module->next = gpu->modules;
+    gpu->modules = module;
+    module = NULL;
+fail:
+    b1i_free(module);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+/* Finds the function in the modules, loads its code and asks for the size of its parameter. */
+static b1_status find_function(b1i_gpu *gpu, b1i_gpu_kernel *kernel, b1_error *err)
+{
+    b1_status st = B1_OK;
+    char doing[160];
+    snprintf(doing, sizeof doing, "loading kernel %s", kernel->name);
+    CUresult result = CUDA_ERROR_NOT_FOUND;
+    for (const b1i_gpu_module *m = gpu->modules; m && result == CUDA_ERROR_NOT_FOUND; m = m->next)
+        result = gpu->cu->cuModuleGetFunction(&kernel->function, m->module, kernel->name);
+    if (result == CUDA_ERROR_NOT_FOUND)
+        return b1i_fail(err, B1_UNSUPPORTED, "this build has no kernel %s", kernel->name);
+    B1I_TRY(b1i_gpu_check(gpu, result, doing, err));
+    B1I_CU(gpu, cuFuncLoad(kernel->function), doing);
+    size_t offset = 0, bytes = 0;
+    if (gpu->cu->cuFuncGetParamInfo(kernel->function, 0, &offset, &bytes) == CUDA_SUCCESS) kernel->arg_bytes = bytes;
+    int shared = 0;
+    B1I_CU(gpu, cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->function), doing);
+    kernel->shared_bytes = (size_t)shared;
+fail:
+    return st;
+}
+
+/* Kernels with dynamic shared memory ask for the largest carve-out: where two of them want different ones an SM must
+ * drain before the second starts, and programmatic launch gains nothing. */
+static b1_status allow_shared(b1i_gpu *gpu, b1i_gpu_kernel *kernel, size_t bytes, b1_error *err)
+{
+    b1_status st = B1_OK;
+    if (bytes > (size_t)gpu->info.shared_bytes_block) {
+        return b1i_fail(err, B1_UNSUPPORTED, "kernel %s needs %zu bytes of shared memory; GPU %d (%s) gives a block %d",
+                        kernel->name, bytes, gpu->info.ordinal, gpu->info.name, gpu->info.shared_bytes_block);
+    }
+    char doing[160];
+    snprintf(doing, sizeof doing, "giving kernel %s %zu bytes of shared memory", kernel->name, bytes);
+    if (bytes > kernel->shared_bytes) {
+        B1I_CU(gpu, cuFuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
+               doing);
+        kernel->shared_bytes = bytes;
+    }
+    if (bytes) {
+        B1I_CU(gpu,
+               cuFuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                  CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+               doing);
+    }
+fail:
+    return st;
+}
+
+b1_status b1i_gpu_kernel_get(b1i_gpu *gpu, const char *name, size_t shared_bytes, b1i_gpu_kernel **out, b1_error *err)
+{
+    *out = NULL;
+    b1i_gpu_kernel *made = NULL, *kernel = gpu->kernels;
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
+    if (!kernel) {
+        size_t bytes = strlen(name) + 1;
+        kernel = made = b1i_calloc(1, sizeof *made + bytes);
+        if (!made) {
+            st = b1i_fail_memory(err, sizeof *made + bytes);
+            goto fail;
+        }
+        memcpy(made->name, name, bytes);
+        B1I_TRY(find_function(gpu, made, err));
+    }
+    B1I_TRY(allow_shared(gpu, kernel, shared_bytes, err));
+    if (made) {
+        made->next = gpu->kernels;
+        gpu->kernels = made;
+        made = NULL;
+    }
+    *out = kernel;
+fail:
+    b1i_free(made);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+const char *b1i_gpu_kernel_name(const b1i_gpu_kernel *kernel) { return kernel->name; }
+
+b1_status b1i_gpu_kernel_describe(b1i_gpu *gpu, b1i_gpu_kernel *kernel, b1i_gpu_kernel_info *out, b1_error *err)
+{
+    *out = (b1i_gpu_kernel_info){0};
+    const struct {
+        CUfunction_attribute which;
+        int *to;
+    } wanted[] = {{CU_FUNC_ATTRIBUTE_NUM_REGS, &out->registers},
+                  {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &out->local_bytes},
+                  {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &out->static_shared_bytes},
+                  {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &out->max_threads}};
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        B1I_CU(gpu, cuFuncGetAttribute(wanted[i].to, wanted[i].which, kernel->function), "describing a kernel");
+fail:
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+b1_status b1i_gpu_occupancy(b1i_gpu *gpu, b1i_gpu_kernel *kernel, int threads, size_t shared_bytes, int *blocks,
+                            b1_error *err)
+{
+    *blocks = 0;
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    st = b1i_gpu_check(
+        gpu, gpu->cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel->function, threads, shared_bytes),
+        "asking how many blocks fit", err);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    const b1i_gpu_kernel *kernel = launch->kernel;
+    if (kernel->arg_bytes && launch->arg_bytes != kernel->arg_bytes) {
+        return b1i_fail(err, B1_DEVICE, "kernel %s takes %zu bytes of arguments and is given %u", kernel->name,
+                        kernel->arg_bytes, launch->arg_bytes);
+    }
+    if (launch->shared_bytes > kernel->shared_bytes) {
+        return b1i_fail(err, B1_DEVICE, "kernel %s may have %zu bytes of shared memory and is given %u on GPU %d",
+                        kernel->name, kernel->shared_bytes, launch->shared_bytes, gpu->info.ordinal);
+    }
+    return B1_OK;
+}
+
+b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
+    if (!st) st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    const CUlaunchConfig config = {
+        .gridDimX = launch->grid[0],
+        .gridDimY = launch->grid[1],
+        .gridDimZ = launch->grid[2],
+        .blockDimX = launch->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = launch->shared_bytes,
+        .hStream = gpu->stream,
+    };
+    void *args[] = {(void *)launch->args}; /* which the driver copies */
+    b1i_gpu_submitted(gpu, 1, launch->kernel->name);
+    CUresult result = gpu->cu->cuLaunchKernelEx(&config, launch->kernel->function, args, NULL);
+    if (result) {
+        char doing[256];
+        snprintf(doing, sizeof doing, "launching kernel %s, %u×%u×%u blocks of %u threads", launch->kernel->name,
+                 launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
+        st = b1i_gpu_check(gpu, result, doing, err);
+    } else if (gpu->blocking) {
+        b1i_gpu_submitted(gpu, 0, NULL);
+    }
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+#endif

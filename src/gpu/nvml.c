@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NVML, opened at run time: clocks, power, temperature, throttle reasons, free memory. It is optional: what it does not
+ * say is -1 (0 for throttle reasons and free memory), and that is no error.
+ *
+ * Its few entry points are declared here, for not every toolkit brings its header. Devices are found by UUID, as NVML
+ * counts also those that CUDA_VISIBLE_DEVICES hides.
+ */
+#include "gpu/gpu.h"
+
+#if B1_CUDA
+
+#include "gpu/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct nvml_memory {
+    unsigned long long total, free, used;
+} nvml_memory;
+
+enum {
+    CLOCK_SM = 1,
+    CLOCK_MEMORY = 2,
+    SENSOR_GPU = 0,
+    REASON_IDLE = 1,              /* nothing runs */
+    REASON_APPLICATION_CLOCKS = 2 /* what was set, not what was taken away */
+};
+
+static struct {
+    pthread_once_t once;
+    bool there;
+    int (*init)(void);
+    int (*by_uuid)(const char *uuid, void **device);
+    int (*memory)(void *device, nvml_memory *out);
+    int (*clock)(void *device, int which, unsigned *mhz);
+    int (*power)(void *device, unsigned *milliwatts);
+    int (*temperature)(void *device, int sensor, unsigned *celsius);
+    int (*throttle)(void *device, unsigned long long *reasons);
+} nvml = {.once = PTHREAD_ONCE_INIT};
+
+static bool find(void *library, const char *name, void *entry)
+{
+    void *at = dlsym(library, name);
+    if (at) memcpy(entry, &at, sizeof at);
+    return at != NULL;
+}
+
+static void open_once(void)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+    bool all = find(library, "nvmlInit_v2", &nvml.init) && find(library, "nvmlDeviceGetHandleByUUID", &nvml.by_uuid) &&
+               find(library, "nvmlDeviceGetMemoryInfo", &nvml.memory) &&
+               find(library, "nvmlDeviceGetClockInfo", &nvml.clock) &&
+               find(library, "nvmlDeviceGetPowerUsage", &nvml.power) &&
+               find(library, "nvmlDeviceGetTemperature", &nvml.temperature) &&
+               (find(library, "nvmlDeviceGetCurrentClocksEventReasons", &nvml.throttle) ||
+                find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &nvml.throttle));
+    nvml.there = all && nvml.init() == 0;
+}
+
+/* NVML's device; NULL where there is none. */
+static void *device_of(const char *uuid)
+{
+    pthread_once(&nvml.once, open_once);
+    void *device = NULL;
+    if (!nvml.there || nvml.by_uuid(uuid, &device) == 0) return device;
+    char slice[64]; /* a part of a device is named otherwise */
+    snprintf(slice, sizeof slice, "MIG-%s", strlen(uuid) > 4 ? uuid + 4 : "");
+    return nvml.by_uuid(slice, &device) == 0 ? device : NULL;
+}
+
+uint64_t b1i_nvml_free_bytes(const char *uuid)
+{
+    void *device = device_of(uuid);
+    nvml_memory memory = {0};
+    return device && nvml.memory(device, &memory) == 0 ? memory.free : 0;
+}
+
+void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
+{
+    *out = (b1i_gpu_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_mw = -1, .temperature_c = -1};
+    const b1i_driver *cu = b1i_driver_get(NULL);
+    CUdevice which;
+    CUuuid id;
+    char uuid[48];
+    if (!cu || b1i_driver_device(cu, ordinal, &which, NULL) || cu->cuDeviceGetUuid(&id, which)) return;
+    b1i_driver_write_uuid(uuid, sizeof uuid, &id);
+    void *device = device_of(uuid);
+    if (!device) return;
+    unsigned value = 0;
+    unsigned long long reasons = 0;
+    if (nvml.clock(device, CLOCK_SM, &value) == 0) out->sm_mhz = (int)value;
+    if (nvml.clock(device, CLOCK_MEMORY, &value) == 0) out->memory_mhz = (int)value;
+    if (nvml.power(device, &value) == 0) out->power_mw = (int)value;
+    if (nvml.temperature(device, SENSOR_GPU, &value) == 0) out->temperature_c = (int)value;
+    if (nvml.throttle(device, &reasons) == 0)
+        out->throttle = reasons & ~(unsigned long long)(REASON_IDLE | REASON_APPLICATION_CLOCKS);
+}
+
+#endif
