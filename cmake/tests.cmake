@@ -1,6 +1,7 @@
 # One executable per tests/test_*.c. Labels, for `ctest -L` and `-LE`:
 #   model   reads the default model (names B1_TEST_MODEL)
 #   slow    takes minutes under a sanitizer or an emulator
+#   gpu     runs on an NVIDIA GPU, and skips where there is none
 
 set(B1_SLOW_TESTS test_greedy)
 set(B1_APP)
@@ -24,6 +25,10 @@ foreach(source ${TEST_SOURCES})
   file(STRINGS ${source} hits REGEX "B1_TEST_MODEL|SmolLM2-135M-Instruct\\.Q4_1\\.gguf")
   if(hits)
     list(APPEND labels model)
+  endif()
+  file(STRINGS ${source} hits REGEX "tests/cuda_rig\\.h|b1i_gpu_open\\(")
+  if(hits)
+    list(APPEND labels gpu)
   endif()
   if(name IN_LIST B1_SLOW_TESTS)
     list(APPEND labels slow)

@@ -21,19 +21,9 @@
 
 #include "tests/model_fixture.h"
 
-#include <jansson.h>
-#include <unistd.h>
+#include "tests/greedy_fixture.h"
 
-enum { TOKENS = 64, PROMPTS = 5, PROMPT_MAX = 32, STRIDE_MAX = 1000, DIFFERENT_MAX = 13 };
-
-typedef struct prompt {
-    int32_t ids[PROMPT_MAX + TOKENS]; /* the prompt and after it the tokens */
-    int prompt_count;
-    const int32_t *tokens; /* [TOKENS], the last of ids */
-    float gap[TOKENS];
-    float final[STRIDE_MAX]; /* logits before the last token, at every stride-th id */
-    int final_count;
-} prompt;
+enum { DIFFERENT_MAX = 13 };
 
 typedef struct rig {
     b1_engine *engine;
@@ -42,41 +32,9 @@ typedef struct rig {
     float *logits[PROMPTS]; /* the reference's, [TOKENS][vocab] */
 } rig;
 
-static void read_floats(const json_t *list, float *out, int max, int *count)
-{
-    *count = (int)json_array_size(list);
-    assert_in_range(*count, 1, max);
-    for (int i = 0; i < *count; i++) out[i] = (float)json_number_value(json_array_get(list, (size_t)i));
-}
-
-static void read_prompt(const json_t *json, prompt *p)
-{
-    const json_t *ids = json_object_get(json, "prompt"), *tokens = json_object_get(json, "tokens");
-    int count;
-    p->prompt_count = (int)json_array_size(ids);
-    assert_in_range(p->prompt_count, 1, PROMPT_MAX);
-    assert_int_equal(json_array_size(tokens), TOKENS);
-    for (int i = 0; i < p->prompt_count + TOKENS; i++) {
-        const json_t *item = i < p->prompt_count ? json_array_get(ids, (size_t)i)
-                                                 : json_array_get(tokens, (size_t)(i - p->prompt_count));
-        p->ids[i] = (int32_t)json_integer_value(item);
-    }
-    p->tokens = p->ids + p->prompt_count;
-    read_floats(json_object_get(json, "gap"), p->gap, TOKENS, &count);
-    assert_int_equal(count, TOKENS);
-    read_floats(json_object_get(json, "final"), p->final, STRIDE_MAX, &p->final_count);
-}
-
-static const char *model_path(void)
-{
-    const char *given = getenv("B1_TEST_MODEL");
-    return given ? given : B1I_SOURCE_DIR "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
-}
-
 static int open_rig(void **state)
 {
     static rig r;
-    json_error_t where;
     *state = NULL;
     if (slow_here()) {
         print_message("skipped: the whole model takes minutes under a sanitizer or an emulator\n");
@@ -86,15 +44,9 @@ static int open_rig(void **state)
         print_message("skipped: %s is missing (B1_TEST_MODEL names another)\n", model_path());
         return 0;
     }
-    json_t *json = json_load_file(B1I_SOURCE_DIR "/tests/fixtures/greedy.json", 0, &where);
-    if (!json) fail_msg("greedy.json: %s", where.text);
-    r.stride = (int)json_integer_value(json_object_get(json, "stride"));
-    const json_t *list = json_object_get(json, "prompts");
-    assert_int_equal(json_array_size(list), PROMPTS);
-    for (size_t i = 0; i < PROMPTS; i++) read_prompt(json_array_get(list, i), &r.prompts[i]);
-    json_decref(json);
+    read_prompts(r.prompts, &r.stride);
 
-    const b1_engine_options options = {.context = 256};
+    const b1_engine_options options = {.device = "cpu", .context = 256};
     b1_model_info info;
     must(b1_engine_open(model_path(), &options, &r.engine, err));
     b1_engine_info(r.engine, &info);
@@ -115,14 +67,6 @@ static int close_rig(void **state)
     b1_engine_close(r->engine);
     for (int i = 0; i < PROMPTS; i++) free(r->logits[i]);
     return 0;
-}
-
-static int argmax(const float *x, int count)
-{
-    int best = 0;
-    for (int i = 1; i < count; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
 }
 
 /* The reference is fed prompt and tokens in one pass: each row's argmax is the next token, as in a generation. */
@@ -170,18 +114,6 @@ static void test_reference(void **state)
         must(b1_session_step(s, p->tokens[i], err));
     }
     b1_session_close(s);
-}
-
-/* Standard deviation over the vocabulary of a − b, or of a where b is NULL. A shift of all logits is no difference. */
-static double spread(const float *a, const float *b, int count)
-{
-    double sum = 0, squares = 0;
-    for (int i = 0; i < count; i++) {
-        double x = (double)a[i] - (b ? (double)b[i] : 0);
-        sum += x;
-        squares += x * x;
-    }
-    return sqrt(squares / count - sum / count * (sum / count));
 }
 
 /* A fast executor generates, step by step; where it leaves the reference it is put back on its way. */
