@@ -232,4 +232,6 @@ b1_status b1i_gpu_query(b1i_gpu *gpu, bool *done, b1_error *err)
     return st;
 }
 
+void b1i_gpu_seen_done(b1i_gpu *gpu) { b1i_gpu_submitted(gpu, 0, NULL); }
+
 #endif

@@ -22,7 +22,7 @@ typedef uint64_t b1i_gpu_ptr; /* device memory; 0: none */
 typedef struct b1i_gpu_info {
     int ordinal;
     char name[96], uuid[48];
-    int driver;      /* CUDA version of the driver: 13000 is 13.0 */
+    int driver;       /* CUDA version of the driver: 13000 is 13.0 */
     int major, minor; /* compute capability */
     int sms;
     uint64_t l2_bytes, memory_bytes, free_bytes;
@@ -35,7 +35,7 @@ int b1i_gpu_count(b1_error *err);
 b1_status b1i_gpu_describe(int ordinal, b1i_gpu_info *out, b1_error *err);
 
 b1_status b1i_gpu_open(int ordinal, b1i_gpu **out, b1_error *err);
-void b1i_gpu_close(b1i_gpu *gpu); /* NULL is fine; frees what is left of its memory */
+void b1i_gpu_close(b1i_gpu *gpu);                         /* NULL is fine; frees what is left of its memory */
 const b1i_gpu_info *b1i_gpu_get_info(const b1i_gpu *gpu); /* free_bytes: as it was when opened */
 b1_status b1i_gpu_free_bytes(b1i_gpu *gpu, uint64_t *bytes, b1_error *err);
 /* Why the GPU is poisoned, as B1_DEVICE; B1_OK where it is not. */
@@ -95,6 +95,9 @@ b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
 b1_status b1i_gpu_sync(b1i_gpu *gpu, b1_error *err);
 /* Whether all that was submitted is done: B1_OK and *done, or why the gpu is poisoned. Does not wait. */
 b1_status b1i_gpu_query(b1i_gpu *gpu, bool *done, b1_error *err);
+/* The caller has seen by itself (in pinned memory) that all that was submitted is done, but for its last kernel's end:
+ * an error that is seen from now on is no earlier kernel's. */
+void b1i_gpu_seen_done(b1i_gpu *gpu);
 /* The driver's handle of the stream and of the context, for libraries such as cuBLASLt. */
 void *b1i_gpu_stream(b1i_gpu *gpu);
 /* Makes the gpu's context current in this thread (for such libraries). */
