@@ -112,6 +112,13 @@ static inline const float *fixture_logits(const fixture *f, int position)
         if (st_ != B1_OK) fail_msg("%s: %s: %s", #call, b1_status_name(st_), err_.message); \
     } while (0)
 
+/* Executor `index` of the CPU, NULL past the last: the first of all names. */
+static inline const char *cpu_executor(int index)
+{
+    const char *device = b1_executor_device(index);
+    return device && strcmp(device, "cpu") == 0 ? b1_executor_name(index) : NULL;
+}
+
 static inline b1_engine *fixture_open(const fixture_name *n, const char *executor, int threads)
 {
     const b1_engine_options options = {.device = "cpu", .executor = executor, .threads = threads, .context = 512};

@@ -135,11 +135,11 @@ static void test_thread_counts(void **state)
     float last[64];
     (void)state;
     assert_int_equal(f.vocab, 64);
-    for (int i = 0; b1_executor_name(i); i++)
+    for (int i = 0; cpu_executor(i); i++)
         for (int threads = 1; threads <= (slow_here() ? 2 : 5); threads++)
             for (int round = 0; round < 2; round++) {
                 b1_session *s = NULL;
-                b1_engine *e = fixture_open(&quantised, b1_executor_name(i), threads);
+                b1_engine *e = fixture_open(&quantised, cpu_executor(i), threads);
                 must(b1_session_create(e, NULL, &s, err));
                 must(b1_session_feed(s, f.tokens, 60, err));
                 must(b1_session_step(s, f.tokens[60], err));
@@ -217,7 +217,7 @@ static void test_options(void **state)
 static b1_status whole_life(const fixture_name *n, const char *executor, b1_error *e)
 {
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-    const b1_engine_options options = {.executor = "reference", .threads = THREADS, .context = 64};
+    const b1_engine_options options = {.device = "cpu", .executor = "reference", .threads = THREADS, .context = 64};
     const b1_session_options o = {.executor = executor, .all_logits = true, .op_times = true};
     b1_engine *engine = NULL;
     b1_session *s = NULL;
@@ -268,7 +268,7 @@ static void fail_in_turn(const fixture_name *n, const char *executor)
 static void test_allocation_failures(void **state)
 {
     (void)state;
-    for (int i = 0; b1_executor_name(i); i++) fail_in_turn(&quantised, b1_executor_name(i));
+    for (int i = 0; cpu_executor(i); i++) fail_in_turn(&quantised, cpu_executor(i));
     fail_in_turn(&sharded, "persistent");
     fail_in_turn(&llama, "fused");
 }
@@ -279,9 +279,9 @@ static void test_no_allocation_in_steps(void **state)
     fixture f = fixture_read(&quantised);
     b1_engine *engine = fixture_open(&quantised, NULL, THREADS);
     (void)state;
-    for (int i = 0; b1_executor_name(i); i++) {
+    for (int i = 0; cpu_executor(i); i++) {
         b1_session *s = NULL;
-        must(b1_session_create(engine, &(b1_session_options){.executor = b1_executor_name(i)}, &s, err));
+        must(b1_session_create(engine, &(b1_session_options){.executor = cpu_executor(i)}, &s, err));
         b1i_alloc_fail_at(0);
         must(b1_session_prompt(s, f.tokens, 40, err));
         for (int j = 40; j < 60; j++) must(b1_session_step(s, f.tokens[j], err));
@@ -321,7 +321,7 @@ static void patched_copy(const fixture_name *n, const char *tensor, uint16_t bit
 static void check_not_finite(const char *executor, const char *tensor, uint16_t bits, int32_t token)
 {
     patched_copy(&own_head, tensor, bits);
-    const b1_engine_options options = {.executor = executor, .threads = THREADS, .context = 64};
+    const b1_engine_options options = {.device = "cpu", .executor = executor, .threads = THREADS, .context = 64};
     const b1_sampler_options greedy = b1_sampler_defaults();
     b1_engine *engine = NULL;
     b1_session *s = NULL;
@@ -351,12 +351,12 @@ static void test_not_finite(void **state)
 {
     (void)state;
     folder_make("not-finite");
-    for (int i = 0; b1_executor_name(i); i++) {
-        check_not_finite(b1_executor_name(i), "model.norm.weight", 0x7fc0, 9);         /* NaN everywhere */
-        check_not_finite(b1_executor_name(i), "lm_head.weight", 0x7f80, 9);            /* infinity in one logit */
-        check_not_finite(b1_executor_name(i), "model.embed_tokens.weight", 0x7fc0, 0); /* NaN in token 0's row */
-        check_not_finite(b1_executor_name(i), "model.layers.0.self_attn.k_proj.weight", 0x7fc0, 9);
-        check_not_finite(b1_executor_name(i), "model.layers.0.mlp.down_proj.weight", 0x7f80, 9);
+    for (int i = 0; cpu_executor(i); i++) {
+        check_not_finite(cpu_executor(i), "model.norm.weight", 0x7fc0, 9);         /* NaN everywhere */
+        check_not_finite(cpu_executor(i), "lm_head.weight", 0x7f80, 9);            /* infinity in one logit */
+        check_not_finite(cpu_executor(i), "model.embed_tokens.weight", 0x7fc0, 0); /* NaN in token 0's row */
+        check_not_finite(cpu_executor(i), "model.layers.0.self_attn.k_proj.weight", 0x7fc0, 9);
+        check_not_finite(cpu_executor(i), "model.layers.0.mlp.down_proj.weight", 0x7f80, 9);
     }
     folder_remove();
 }

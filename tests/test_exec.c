@@ -99,7 +99,6 @@ typedef struct rig {
     b1i_plan plan;
     b1i_resident resident;
     b1i_executor *fast, *reference;
-    b1i_kv fast_kv, ref_kv;
     int workers;
 } rig;
 
@@ -113,24 +112,22 @@ static void rig_open(rig *r, const variant *v, b1i_format_id format, const char 
     assert_int_equal(b1i_resident_create(r->model, &r->plan, &r->resident, &err), B1_OK);
     assert_int_equal(b1i_pool_reserve(workers, &err), B1_OK);
     assert_int_equal(b1i_resident_pack(&r->resident, workers, NULL, NULL, &err), B1_OK);
-    b1i_exec_env env = {
-        &r->resident, workers, B1I_PREFILL_ROWS, {b1i_kernels_act(b1i_kernels_best(), b1i_bf16), b1i_type_i8}, false};
-    const b1i_executor_class *class = b1i_executor_class_by_name(executor);
+    b1i_exec_env env = {.resident = &r->resident,
+                        .workers = workers,
+                        .context = CONTEXT,
+                        .kv = kv,
+                        .all_logits = true,
+                        .precision = {b1i_kernels_act(b1i_kernels_best(), b1i_bf16), b1i_type_i8}};
+    const b1i_executor_class *class = b1i_executor_class_by_name("cpu", executor);
     assert_int_equal(class->create(class, &env, &r->fast, &err), B1_OK);
     class = &b1i_executor_reference;
     assert_int_equal(class->create(class, &env, &r->reference, &err), B1_OK);
-    assert_int_equal(b1i_kv_create(&r->model->config, CONTEXT, kv, &r->fast_kv, &err), B1_OK);
-    assert_int_equal(b1i_kv_create(&r->model->config, CONTEXT, kv, &r->ref_kv, &err), B1_OK);
-    b1i_cpu_bind(r->fast, &r->fast_kv);
-    b1i_cpu_bind(r->reference, &r->ref_kv);
 }
 
 static void rig_close(rig *r)
 {
     b1i_cpu_destroy(r->fast);
     b1i_cpu_destroy(r->reference);
-    b1i_kv_free(&r->fast_kv);
-    b1i_kv_free(&r->ref_kv);
     b1i_resident_free(&r->resident);
     b1i_plan_free(&r->plan);
     b1i_free(r->model->layer);
@@ -151,7 +148,7 @@ static void copy_values(rig *r)
     const b1i_cpu_state *f = &r->fast->state, *t = &r->reference->state;
     for (int v = b1i_v_x; v < b1i_value_count; v++)
         memcpy(t->value[v], f->value[v], (size_t)f->stride[v] * B1I_PREFILL_ROWS * sizeof(float));
-    memcpy(r->ref_kv.data, r->fast_kv.data, r->fast_kv.bytes);
+    memcpy(r->reference->kv.data, r->fast->kv.data, r->fast->kv.bytes);
 }
 
 static void merge_parts(rig *r)
@@ -194,7 +191,7 @@ static void check_item(rig *r, b1i_step step, int item, int first, int count, co
         b1i_type type = b1i_type_f32;
         if (op->id == b1i_op_linear)
             type = b1i_kernels_act(b1i_kernels_best(), b1i_slot_tensor(r->model, op->weight)->format);
-        if (op->id == b1i_op_attention) type = r->fast_kv.type;
+        if (op->id == b1i_op_attention) type = r->fast->kv.type;
         b1i_ref_ops[op->id](&r->reference->state, op, 0, 1);
         tolerance += b1i_op_tolerance(op->id, type,
                                       op->in[0] == b1i_v_tokens ? 1 : b1i_value_cols(&r->model->config, op->in[0]));
@@ -282,7 +279,7 @@ static void test_repeatable(void **state)
                 if (i < 3) step.position = i;
                 assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
                 if (step.position != 2) continue;
-                const float *logits = b1i_cpu_logits(r.fast, 0);
+                const float *logits = b1i_row(&r.fast->state, b1i_v_logits, 0);
                 if (e == 0 && workers == 1 && i == 2) memcpy(first, logits, (size_t)variants[0].vocab * sizeof *first);
                 assert_memory_equal(first, logits, (size_t)variants[0].vocab * sizeof *first);
             }
@@ -304,13 +301,13 @@ static void test_fewer_workers(void **state)
             rig r;
             rig_open(&r, &variants[0], b1i_q4_0, executors[e], b1i_type_bf16, 3);
             assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
-            memcpy(want, b1i_cpu_logits(r.fast, 0), bytes);
+            memcpy(want, b1i_row(&r.fast->state, b1i_v_logits, 0), bytes);
             b1i_pool_end();
             for (int i = 0; i < 4; i++) {
                 if (i == 2) assert_int_equal(b1i_pool_reserve(3, &err), B1_OK);
                 b1i_row(&r.fast->state, b1i_v_logits, 0)[0] = NAN;
                 assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
-                assert_memory_equal(b1i_cpu_logits(r.fast, 0), want, bytes);
+                assert_memory_equal(b1i_row(&r.fast->state, b1i_v_logits, 0), want, bytes);
             }
             rig_close(&r);
         }

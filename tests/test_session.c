@@ -381,7 +381,7 @@ typedef void (*check_fn)(const fixture_name *n, const char *executor);
 
 static void on_all(check_fn check, const fixture_name *n)
 {
-    for (int i = 0; b1_executor_name(i); i++) check(n, b1_executor_name(i));
+    for (int i = 0; cpu_executor(i); i++) check(n, cpu_executor(i));
 }
 
 static void test_limits(void **state) { (void)state, on_all(check_limits, &llama); }

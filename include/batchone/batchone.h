@@ -77,19 +77,26 @@ typedef struct b1_sampler b1_sampler;
 typedef bool (*b1_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 typedef struct b1_engine_options {
-    const char *device;      /* "cpu" or "auto" (NULL is "auto") */
-    const char *executor;    /* packs the weights for this executor while opening; NULL is the fastest that supports the
-                              * model. Sessions may name others: what those need is packed on first use. */
-    const char *weights;     /* synthetic models only: format of every matrix, "bf16" where NULL */
-    int threads;             /* 0: as many as affinity and the cgroup's CPU quota allow, physical cores first */
-    int context;             /* positions that the memory check plans for; 0 is min(4096, the model's) */
+    const char *device;   /* "cpu"; "cuda" or "cuda:N", an NVIDIA GPU (the first, or number N from 0); "auto" or NULL:
+                           * the first GPU where there is one that this build can use, the executor is one of its
+                           * own, and the model is supported there and fits; otherwise the CPU. Weights, KV caches
+                           * and steps are on that device alone. */
+    const char *executor; /* packs the weights for this executor while opening; NULL is the fastest that supports the
+                           * model. Sessions may name others of the same device: what those need is packed on first
+                           * use. On cuda "separate" and "fused" mean separate_graph and fused_graph. */
+    const char *weights;  /* synthetic models only: format of every matrix, "bf16" where NULL */
+    int threads;          /* 0: as many as affinity and the cgroup's CPU quota allow, physical cores first */
+    int context;          /* positions that the memory check plans for; 0 is min(4096, the model's) */
     b1_progress_fn progress; /* NULL: none */
     void *progress_user;
 } b1_engine_options;
 
 /* Opens `model`: a .gguf file (the first of a split one) or a Hugging Face directory. `options` may be NULL.
  * B1_MODEL: what is wrong in which file; B1_MEMORY: does not fit, with the sum that shows why; B1_ARGUMENT: an option
- * is wrong; B1_UNSUPPORTED: the executor cannot run this model; B1_CANCELLED: `progress` returned false. */
+ * is wrong; B1_UNSUPPORTED: the executor or device cannot run this model, or there is no such device; B1_DEVICE: the
+ * device failed; B1_CANCELLED: `progress` returned false. A GPU that failed in a way that cannot be mended (an illegal
+ * address, …) poisons its engine: each later call on it or its sessions that needs the GPU returns the same sentence as
+ * B1_DEVICE; other engines go on. */
 B1_API b1_status b1_engine_open(const char *model, const b1_engine_options *options, b1_engine **out, b1_error *err);
 
 /* Opens a built-in published architecture with random weights; b1_shape_name(i) lists them, NULL past the last.
@@ -109,9 +116,13 @@ typedef struct b1_model_info {
     int layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
     int context_max;       /* the longest context the model was made for */
     uint64_t weight_bytes; /* W: bytes of weights that a step reads, in the format's own size */
-    uint64_t stored_bytes; /* the same as packed in memory */
+    uint64_t stored_bytes; /* the same as packed in the device's memory */
     uint64_t parameters;
     double load_ms;
+    const char *device;      /* "cpu", "cuda:0"; NULL of an inspection */
+    const char *device_name; /* "NVIDIA H200"; on the CPU the kernels that run, as b1_kernels_name() */
+    uint64_t device_bytes;   /* memory of the device that was planned for the engine with one session of its context:
+                              * weights, KV cache, buffers; 0 of an inspection */
 } b1_model_info;
 
 B1_API void b1_engine_info(const b1_engine *engine, b1_model_info *out);
@@ -121,8 +132,11 @@ B1_API const b1_tokenizer *b1_engine_tokenizer(const b1_engine *engine);
 B1_API const int32_t *b1_engine_end_tokens(const b1_engine *engine, int *count);
 B1_API int b1_engine_threads(const b1_engine *engine);
 
-/* Executor names of the CPU and, where there is one, the GPU; NULL past the last. */
+/* Names of all executors, those of the CPU first; NULL past the last. Whether this machine has the device is not
+ * asked. */
 B1_API const char *b1_executor_name(int index);
+/* The kind of device that the executor of the same index runs on: "cpu" or "cuda"; NULL past the last. */
+B1_API const char *b1_executor_device(int index);
 
 /* ---- what a model needs, without loading it -------------------------------------------------------------------- */
 
@@ -147,17 +161,19 @@ B1_API void b1_inspection_free(b1_inspection *inspection);
 /* ---- session --------------------------------------------------------------------------------------------------- */
 
 typedef struct b1_session_options {
-    const char *executor;    /* NULL: the engine's */
+    const char *executor;    /* NULL: the engine's; another must be one of the engine's device */
     int context;             /* most positions it can hold; 0 is the engine's */
-    const char *kv;          /* "bf16", "f16", "f32"; NULL is the executor's default (reference f32, others bf16) */
+    const char *kv;          /* "bf16", "f16", "f32"; NULL is the executor's default (reference f32, others bf16); on
+                              * cuda bf16 is all there is (B1_UNSUPPORTED) */
     const char *activations; /* the reference only: inputs of linear ops in "f32" (NULL), or rounded as this machine's
-                              * "kernels" round them */
-    bool all_logits;         /* keep the logits of every row of the last pass (128 tokens at most), not of its last row
-                              * only (tests) */
-    bool op_times;           /* record the time of every op; slower */
+                              * "kernels" round them, or all of them to "bf16" as the CUDA executors do */
+    bool all_logits;         /* keep the logits of every row of the last pass, not of its last row only (tests). A pass
+                              * has 128 tokens at most; on cuda 512, or 8 without cuBLASLt */
+    bool op_times;           /* record the time of every op; slower. On cuda the executor then launches kernel by
+                              * kernel, with an event after each op, and passes of more than 8 tokens are not timed */
 } b1_session_options;
 
-/* B1_MEMORY, B1_UNSUPPORTED (with the executor's sentence), B1_ARGUMENT. */
+/* B1_MEMORY, B1_UNSUPPORTED (with the executor's sentence), B1_ARGUMENT, B1_DEVICE. */
 B1_API b1_status b1_session_create(b1_engine *engine, const b1_session_options *options, b1_session **out,
                                    b1_error *err);
 B1_API void b1_session_close(b1_session *session);
@@ -176,7 +192,7 @@ B1_API b1_status b1_session_rewind(b1_session *session, int position, b1_error *
  * evaluation), for measurements at a stated context. The filler's tokens are never reused as a prefix. */
 B1_API b1_status b1_session_fill(b1_session *session, int count, b1_error *err);
 /* Ends a running feed soon with B1_CANCELLED, and every later feed or step until b1_session_uncancel(). A step that
- * runs may be ended or finished. */
+ * runs may be ended or finished; on cuda a pass that runs is finished. */
 B1_API void b1_session_cancel(b1_session *session);
 B1_API void b1_session_uncancel(b1_session *session);
 
@@ -185,10 +201,26 @@ B1_API int b1_session_position(const b1_session *session);
 B1_API int b1_session_context(const b1_session *session);
 /* Logits [vocab] of the last token, f32, valid until the next call that changes the session; NULL where there are
  * none: before the first evaluation, after a rewind to an earlier position, a fill, a pass that failed.
- * With all_logits, `row` counts back from the last token, within the last pass: 0 is the last. */
+ * With all_logits, `row` counts back from the last token, within the last pass: 0 is the last.
+ * On cuda they are copied from the GPU when they are asked for; NULL too where the GPU fails to hand them over, and the
+ * next call that evaluates says why. */
 B1_API const float *b1_session_logits(const b1_session *session);
 B1_API const float *b1_session_logits_at(const b1_session *session, int row);
+/* The token with the largest logit after the last one held, the lowest id where several are equal, of those that are
+ * not masked: what a sampler of temperature 0 without penalty gives. On cuda the GPU has chosen it in the step, and the
+ * logits stay there. B1_NUMERIC: a logit is not finite; B1_ARGUMENT: the session has no logits, or every token is
+ * masked. *token is set on success only. */
+B1_API b1_status b1_session_argmax(b1_session *session, int32_t *token, b1_error *err);
+/* b1_session_argmax() never gives these ids ([count], copied), and may give all others: an earlier mask is replaced,
+ * count 0 lifts it. The logits are not changed. B1_ARGUMENT: an id outside the vocabulary; the mask is as before. */
+B1_API b1_status b1_session_mask(b1_session *session, const int32_t *ids, int count, b1_error *err);
 B1_API const char *b1_session_executor(const b1_session *session);
+/* Something that its user should know once, as a sentence, such as a library that is missing and what that costs; NULL
+ * where there is nothing. Belongs to the session. */
+B1_API const char *b1_session_note(const b1_session *session);
+/* Writes the graph that the session's steps run as a DOT file, read back from the driver. B1_UNSUPPORTED: the executor
+ * runs no graph; B1_IO: the file cannot be written. */
+B1_API b1_status b1_session_graph_dot(b1_session *session, const char *path, b1_error *err);
 /* W + K of a step at `context` positions, in bytes, and K alone (with this session's KV type). */
 B1_API uint64_t b1_session_traffic_bytes(const b1_session *session, int context);
 B1_API uint64_t b1_session_kv_bytes(const b1_session *session, int context);
@@ -201,8 +233,10 @@ typedef struct b1_timings {
 B1_API void b1_session_timings(const b1_session *session, b1_timings *out);
 
 /* Reads the session's packed weights with all the engine's threads in pieces of 128 MiB, or all where they are less,
- * as many as fit into `budget_ns` and one at least; *gbps is that of the fastest. B1_MEMORY where the executor packs no
- * weights (reference). */
+ * as many as fit into `budget_ns` and one at least; *gbps is that of the fastest. On cuda a piece is at most 4 GiB,
+ * read by the better of plain loads and bulk copies, and *gbps is a median; where the weights are not far larger than
+ * the GPU's L2 cache, other memory is read in their place (B1_MEMORY where there is none). B1_MEMORY where the executor
+ * packs no weights (reference). */
 B1_API b1_status b1_session_read_ceiling(b1_session *session, uint64_t budget_ns, double *gbps, b1_error *err);
 
 /* ---- the plan: the step as a list of ops ----------------------------------------------------------------------- */

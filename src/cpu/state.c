@@ -4,6 +4,8 @@
  */
 #include "cpu/state.h"
 
+#include "base/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +44,43 @@ void b1i_kv_free(b1i_kv *kv)
     if (kv->data) b1i_pages_free(kv->data, kv->bytes);
     *kv = (b1i_kv){0};
 }
+
+/* ---- filler ---- */
+
+typedef struct filling {
+    const b1i_kv *kv;
+    const b1i_kernels *kernels;
+    int count;
+} filling;
+
+/* Layers × heads shared out. */
+static void fill_share(void *arg, int worker, int workers)
+{
+    const filling *f = arg;
+    const b1i_kv *kv = f->kv;
+    _Alignas(64) float k[512], v[512];
+    int64_t begin, end;
+    b1i_share((int64_t)kv->layers * kv->heads, 1, worker, workers, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        b1i_kv_head head = b1i_kv_at(kv, (int)(i / kv->heads), (int)(i % kv->heads));
+        for (int pos = 0; pos < f->count; pos++) {
+            for (int d = 0; d < kv->head_dim; d++) {
+                uint64_t x = b1i_mix64(((uint64_t)i << 40) ^ ((uint64_t)pos << 16) ^ (uint64_t)d);
+                k[d] = (float)((int32_t)x >> 8) * (1.7f / (1 << 23));
+                v[d] = (float)((int32_t)(x >> 32) >> 8) * (1.7f / (1 << 23));
+            }
+            f->kernels->kv_put(&head, pos, k, v);
+        }
+    }
+}
+
+void b1i_kv_fill(const b1i_kv *kv, const b1i_kernels *kernels, int workers, int count)
+{
+    filling f = {kv, kernels, count};
+    b1i_pool_run(workers, fill_share, &f);
+}
+
+/* ---- the buffers of a step ---- */
 
 /* Hands out pieces of one block: a first pass with base NULL only adds sizes up. */
 typedef struct carver {

@@ -26,6 +26,8 @@ typedef struct b1i_kv {
 size_t b1i_kv_cache_bytes(const b1i_config *config, int context, b1i_type type);
 b1_status b1i_kv_create(const b1i_config *config, int context, b1i_type type, b1i_kv *out, b1_error *err);
 void b1i_kv_free(b1i_kv *kv);
+/* Keys and values of positions [0, count) become deterministic filler, uniform in ±1.7, so of variance about 1. */
+void b1i_kv_fill(const b1i_kv *kv, const b1i_kernels *kernels, int workers, int count);
 static inline b1i_kv_head b1i_kv_at(const b1i_kv *kv, int layer, int head)
 {
     uint8_t *keys = kv->data + ((size_t)layer * (size_t)kv->heads + (size_t)head) * 2 * kv->head_bytes;

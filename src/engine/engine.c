@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the engine: opens a model, refuses one that does not fit before anything is loaded, keeps its weights resident.
+ * Owns the engine: opens a model on the device that its options mean, refuses one that does not fit before anything is
+ * loaded, keeps its weights resident.
  */
 #include "engine/engine.h"
 
 #include "base/threads.h"
 #include "model/tokenizer.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CONTEXT_DEFAULT = 4096 };
@@ -59,28 +62,97 @@ static b1_status gather_end_tokens(b1_engine *e, b1_error *err)
     return B1_OK;
 }
 
-static b1_status choose_executor(b1_engine *e, const char *name, b1_error *err)
+/* ---- the device ---- */
+
+b1_status b1i_device_parse(const char *name, b1i_device_kind *kind, int *ordinal, b1_error *err)
 {
-    if (!name) {
-        e->executor = b1i_executor_class_best(e->model);
-        return B1_OK;
-    }
-    e->executor = b1i_executor_class_by_name(name);
-    if (!e->executor)
-        return b1i_fail(err, B1_ARGUMENT,
-                        "no executor is named '%s'; there are reference, separate, fused and persistent", name);
-    return e->executor->supports(e->model, err);
+    *ordinal = 0;
+    *kind = b1i_device_auto;
+    if (!name || strcmp(name, "auto") == 0) return B1_OK;
+    *kind = strcmp(name, "cpu") == 0 ? b1i_device_cpu : b1i_device_cuda;
+    if (*kind == b1i_device_cpu || strcmp(name, "cuda") == 0) return B1_OK;
+    if (strncmp(name, "cuda:", 5) != 0)
+        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; there are cpu, cuda, cuda:N and auto", name);
+    const char *digits = name + 5;
+    size_t count = strspn(digits, "0123456789");
+    if (count < 1 || count > 4 || digits[count])
+        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; after 'cuda:' stands a GPU's number, from 0", name);
+    *ordinal = (int)strtol(digits, NULL, 10);
+    return B1_OK;
 }
+
+b1_status b1i_engine_choose(const b1_engine *e, const char *name, const b1i_executor_class **out, b1_error *err)
+{
+    return b1i_executor_choose(e->cuda ? "cuda" : "cpu", name, e->model,
+                               e->cuda ? b1i_gpu_get_info(e->cuda->gpu) : NULL, out, err);
+}
+
+static b1_status open_cpu(b1_engine *e, const b1_engine_options *o, b1_error *err)
+{
+    b1_status st;
+    B1I_TRY(b1i_engine_choose(e, o->executor, &e->executor, err));
+    B1I_TRY(check_memory(e->model, e->context, err));
+    B1I_TRY(b1i_resident_create(e->model, &e->plan, &e->resident, err));
+    if (e->executor->layout == b1i_layout_row16)
+        B1I_TRY(b1i_resident_pack(&e->resident, e->threads, o->progress, o->progress_user, err));
+    return B1_OK;
+fail:
+    return st;
+}
+
+static b1_status open_cuda(b1_engine *e, int ordinal, const b1_engine_options *o, b1_error *err)
+{
+    b1_status st;
+    B1I_TRY(b1i_cuda_device_open(ordinal, e->model, &e->plan, e->context, &e->cuda, err));
+    B1I_TRY(b1i_engine_choose(e, o->executor, &e->executor, err));
+    B1I_TRY(b1i_cuda_device_load(e->cuda, e->threads, o->progress, o->progress_user, err));
+    return B1_OK;
+fail:
+    b1i_cuda_device_close(e->cuda);
+    e->cuda = NULL;
+    return st;
+}
+
+/* The first GPU, or the CPU where that cannot run the model. An executor that only one of them has decides. */
+static b1_status open_auto(b1_engine *e, const b1_engine_options *o, b1_error *err)
+{
+    const bool cpu = !o->executor || b1i_executor_known("cpu", o->executor),
+               cuda = !o->executor || b1i_executor_known("cuda", o->executor);
+    b1_error why = {0};
+    if (!cuda || (cpu && b1i_gpu_count(NULL) == 0)) return open_cpu(e, o, err);
+    b1_status st = open_cuda(e, 0, o, &why);
+    if (cpu && (st == B1_UNSUPPORTED || st == B1_MEMORY || st == B1_DEVICE)) {
+        (void)snprintf(e->note, sizeof e->note, "the model runs on the CPU: %s", why.message);
+        return open_cpu(e, o, err);
+    }
+    if (st != B1_OK && err) *err = why;
+    return st;
+}
+
+/* ---- opening ---- */
 
 static b1_status check_options(const b1_engine_options *o, b1_error *err)
 {
-    if (o->device && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "auto") != 0)
-        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; there are cpu and auto", o->device);
+    b1i_device_kind kind;
+    int ordinal;
+    b1_status st = b1i_device_parse(o->device, &kind, &ordinal, err);
+    if (st != B1_OK) return st;
     if (o->threads < 0)
         return b1i_fail(err, B1_ARGUMENT, "%d threads: expected at least 1, or 0 for as many as may be used",
                         o->threads);
     if (o->context < 0) return b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", o->context);
     return b1i_kernels_check(err);
+}
+
+static b1_status open_on_device(b1_engine *e, const b1_engine_options *o, b1_error *err)
+{
+    b1i_device_kind kind;
+    int ordinal;
+    b1_status st = b1i_device_parse(o->device, &kind, &ordinal, err);
+    if (st != B1_OK) return st;
+    return kind == b1i_device_cpu    ? open_cpu(e, o, err)
+           : kind == b1i_device_cuda ? open_cuda(e, ordinal, o, err)
+                                     : open_auto(e, o, err);
 }
 
 /* Takes the model over, also where it fails. */
@@ -98,14 +170,10 @@ static b1_status open_model(b1i_model *model, const b1_engine_options *o, uint64
     e->threads = o->threads ? o->threads : b1i_cpu_count();
     e->context = model->config.context_max < CONTEXT_DEFAULT ? model->config.context_max : CONTEXT_DEFAULT;
     if (o->context) e->context = o->context;
-    B1I_TRY(choose_executor(e, o->executor, err));
-    B1I_TRY(check_memory(model, e->context, err));
     B1I_TRY(gather_end_tokens(e, err));
     B1I_TRY(b1i_plan_build(model, &e->plan, err));
     B1I_TRY(b1i_pool_reserve(e->threads, err));
-    B1I_TRY(b1i_resident_create(model, &e->plan, &e->resident, err));
-    if (e->executor->layout == b1i_layout_row16)
-        B1I_TRY(b1i_resident_pack(&e->resident, e->threads, o->progress, o->progress_user, err));
+    B1I_TRY(open_on_device(e, o, err));
     b1i_model_weights_name(model, e->weights, &e->parameters);
     e->load_ms = (double)(b1i_now_ns() - start) / 1e6;
     *out = e;
@@ -146,6 +214,7 @@ b1_status b1_engine_open_synthetic(const char *shape, const b1_engine_options *o
 void b1_engine_close(b1_engine *e)
 {
     if (!e) return;
+    b1i_cuda_device_close(e->cuda);
     b1i_resident_free(&e->resident);
     b1i_plan_free(&e->plan);
     b1i_model_close(e->model);
@@ -180,6 +249,16 @@ void b1i_model_describe(const b1i_model *m, const char *weights, uint64_t parame
 void b1_engine_info(const b1_engine *e, b1_model_info *out)
 {
     b1i_model_describe(e->model, e->weights, e->parameters, e->load_ms, out);
+    if (e->cuda) {
+        out->stored_bytes = b1i_cuda_stored_bytes(e->model);
+        out->device = e->cuda->name;
+        out->device_name = b1i_gpu_get_info(e->cuda->gpu)->name;
+        out->device_bytes = e->cuda->budget.total;
+    } else {
+        out->device = "cpu";
+        out->device_name = b1_kernels_name();
+        out->device_bytes = b1i_memory_needed(e->model, e->context, b1i_type_bf16);
+    }
 }
 
 const b1_tokenizer *b1_engine_tokenizer(const b1_engine *e) { return e->model->tokenizer; }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the session: its tokens, its KV cache, its executor; prefill in passes, decode, prefix reuse, filler.
+ * Owns the session: its tokens and its executor, which holds the KV cache; prefill in passes, decode, prefix reuse,
+ * filler.
  *
  * Invariants: positions [0, position) of the KV cache belong to tokens [0, position); `valid_rows` rows of logits are
  * valid and the last of them is that of the last position, or there are none. A pass that was cancelled or failed
@@ -8,9 +9,6 @@
  */
 #include "engine/engine.h"
 
-#include "base/threads.h"
-
-#include <math.h>
 #include <string.h>
 
 enum { FILLER = -1 }; /* no token: a position of filler, never equal to a prefix */
@@ -18,12 +16,12 @@ enum { FILLER = -1 }; /* no token: a position of filler, never equal to a prefix
 struct b1_session {
     b1_engine *engine;
     b1i_executor *executor;
-    b1i_kv kv;
+    b1i_type kv;     /* type of the cache */
     int32_t *tokens; /* [context] */
     int position, context;
-    int logit_rows; /* rows that the executor keeps */
-    int valid_rows; /* rows of logits that are valid now */
-    int pass_rows;  /* rows of logits of the last pass */
+    bool all_logits; /* of every row of a pass */
+    int valid_rows;  /* rows of logits that are valid now */
+    int pass_rows;   /* rows of logits of the last pass */
     b1_timings timings;
     b1_plan_op *plan;
     int plan_count;
@@ -50,13 +48,18 @@ static b1_status choose_kv(const char *name, b1i_type fallback, b1i_type *out, b
     return b1i_fail(err, B1_ARGUMENT, "no KV cache of type '%s'; there are f32, bf16 and f16", name);
 }
 
-/* The reference's precision: f32, or that of this machine's kernels. */
+/* The reference's precision: f32, or that of this machine's kernels, or of the CUDA executors. */
 static b1_status choose_precision(const char *name, b1i_precision *out, b1_error *err)
 {
     *out = (b1i_precision){b1i_type_f32, b1i_type_f32};
     if (!name || strcmp(name, "f32") == 0) return B1_OK;
+    if (strcmp(name, "bf16") == 0) {
+        *out = (b1i_precision){b1i_type_bf16, b1i_type_bf16};
+        return B1_OK;
+    }
     if (strcmp(name, "kernels") != 0)
-        return b1i_fail(err, B1_ARGUMENT, "no activations '%s' for the reference; there are f32 and kernels", name);
+        return b1i_fail(err, B1_ARGUMENT, "no activations '%s' for the reference; there are f32, bf16 and kernels",
+                        name);
     *out = (b1i_precision){b1i_kernels_act(b1i_kernels_best(), b1i_bf16), b1i_type_i8};
     return B1_OK;
 }
@@ -84,41 +87,39 @@ static b1_status list_plan(b1_session *s, bool by_group, b1_error *err)
     return B1_OK;
 }
 
+/* The CPU's packed weights, once an executor reads them. */
+static b1_status pack(b1_engine *e, const b1i_executor_class *class, b1_error *err)
+{
+    if (class->layout != b1i_layout_row16) return B1_OK;
+    pthread_mutex_lock(&e->packing);
+    b1_status st = b1i_resident_pack(&e->resident, e->threads, NULL, NULL, err);
+    pthread_mutex_unlock(&e->packing);
+    return st;
+}
+
 static b1_status create(b1_session *s, const b1_session_options *o, b1_error *err)
 {
     b1_status st;
     b1_engine *e = s->engine;
     const b1i_executor_class *class = e->executor;
-    b1i_type kv;
-    b1i_exec_env env = {&e->resident, e->threads, o->all_logits ? B1I_PREFILL_ROWS : 1, {0}, o->op_times};
-    if (o->executor) class = b1i_executor_class_by_name(o->executor);
-    if (!class)
-        return b1i_fail(err, B1_ARGUMENT,
-                        "no executor is named '%s'; there are reference, separate, fused and persistent", o->executor);
-    B1I_TRY(class->supports(e->model, err));
-    B1I_TRY(choose_kv(o->kv, class->kv, &kv, err));
+    b1i_exec_env env = {.resident = &e->resident,
+                        .cuda = e->cuda,
+                        .workers = e->threads,
+                        .context = o->context ? o->context : e->context,
+                        .all_logits = o->all_logits,
+                        .op_times = o->op_times};
+    if (o->executor) B1I_TRY(b1i_engine_choose(e, o->executor, &class, err));
+    B1I_TRY(choose_kv(o->kv, class->kv, &env.kv, err));
     B1I_TRY(choose_precision(o->activations, &env.precision, err));
-    s->context = o->context ? o->context : e->context;
-    if (s->context < 1)
-        B1I_TRY(b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", s->context));
-    uint64_t need = b1i_kv_cache_bytes(&e->model->config, s->context, kv), have = b1i_memory_available();
-    if (need > have)
-        B1I_TRY(
-            b1i_fail(err, B1_MEMORY,
-                     "a KV cache of %d positions needs %.2f GB and %.2f GB are available; a shorter context may fit",
-                     s->context, (double)need / 1e9, (double)have / 1e9));
-    if (class->layout == b1i_layout_row16) {
-        pthread_mutex_lock(&e->packing);
-        st = b1i_resident_pack(&e->resident, e->threads, NULL, NULL, err);
-        pthread_mutex_unlock(&e->packing);
-        if (st != B1_OK) goto fail;
-    }
-    s->logit_rows = env.logit_rows;
+    if (env.context < 1)
+        B1I_TRY(b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", env.context));
+    B1I_TRY(pack(e, class, err));
+    s->context = env.context;
+    s->kv = env.kv;
+    s->all_logits = o->all_logits;
+    B1I_TRY(class->create(class, &env, &s->executor, err));
     s->tokens = b1i_calloc((size_t)s->context, sizeof *s->tokens);
     if (!s->tokens) B1I_TRY(b1i_fail_memory(err, (size_t)s->context * sizeof *s->tokens));
-    B1I_TRY(b1i_kv_create(&e->model->config, s->context, kv, &s->kv, err));
-    B1I_TRY(class->create(class, &env, &s->executor, err));
-    class->bind(s->executor, &s->kv);
     B1I_TRY(list_plan(s, class->by_group, err));
     return B1_OK;
 fail:
@@ -144,7 +145,6 @@ void b1_session_close(b1_session *s)
 {
     if (!s) return;
     if (s->executor) class_of(s)->destroy(s->executor);
-    b1i_kv_free(&s->kv);
     b1i_free(s->tokens);
     b1i_free(s->plan);
     b1i_free(s);
@@ -169,7 +169,7 @@ static b1_status check_tokens(const b1_session *s, const int32_t *tokens, int co
 /* The next n positions in one pass. */
 static b1_status evaluate(b1_session *s, const int32_t *tokens, int n, b1_error *err)
 {
-    b1i_step step = {tokens, n, s->position, s->logit_rows > 1 ? 0 : n - 1, -1};
+    b1i_step step = {tokens, n, s->position, s->all_logits ? 0 : n - 1, -1};
     b1_status st = class_of(s)->submit(s->executor, &step, err);
     if (st == B1_OK) st = class_of(s)->wait(s->executor, err);
     if (st != B1_OK) {
@@ -185,10 +185,10 @@ static b1_status evaluate(b1_session *s, const int32_t *tokens, int n, b1_error 
 b1_status b1_session_feed(b1_session *s, const int32_t *tokens, int count, b1_error *err)
 {
     const uint64_t start = b1i_now_ns();
-    const int before = s->position;
+    const int before = s->position, most = class_of(s)->max_rows(s->executor);
     b1_status st = check_tokens(s, tokens, count, before, err);
-    for (int at = 0; st == B1_OK && at < count; at += B1I_PREFILL_ROWS) {
-        int n = count - at < B1I_PREFILL_ROWS ? count - at : B1I_PREFILL_ROWS;
+    for (int at = 0; st == B1_OK && at < count; at += most) {
+        int n = count - at < most ? count - at : most;
         st = evaluate(s, tokens + at, n, err);
     }
     s->timings.feed_ns = b1i_now_ns() - start;
@@ -228,45 +228,15 @@ b1_status b1_session_rewind(b1_session *s, int position, b1_error *err)
 void b1_session_cancel(b1_session *s) { class_of(s)->cancel(s->executor, true); }
 void b1_session_uncancel(b1_session *s) { class_of(s)->cancel(s->executor, false); }
 
-/* ---- filler ---- */
-
-typedef struct filling {
-    const b1_session *session;
-    int count;
-} filling;
-
-/* Keys and values of layers × heads shared out: uniform in ±1.7, so of variance about 1. */
-static void fill_share(void *arg, int worker, int workers)
-{
-    const filling *f = arg;
-    const b1i_kv *kv = &f->session->kv;
-    const b1i_kernels *kernels = b1i_kernels_best();
-    _Alignas(64) float k[512], v[512];
-    int64_t begin, end;
-    b1i_share((int64_t)kv->layers * kv->heads, 1, worker, workers, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        b1i_kv_head head = b1i_kv_at(kv, (int)(i / kv->heads), (int)(i % kv->heads));
-        for (int pos = 0; pos < f->count; pos++) {
-            for (int d = 0; d < kv->head_dim; d++) {
-                uint64_t x = b1i_mix64(((uint64_t)i << 40) ^ ((uint64_t)pos << 16) ^ (uint64_t)d);
-                k[d] = (float)((int32_t)x >> 8) * (1.7f / (1 << 23));
-                v[d] = (float)((int32_t)(x >> 32) >> 8) * (1.7f / (1 << 23));
-            }
-            kernels->kv_put(&head, pos, k, v);
-        }
-    }
-}
-
 b1_status b1_session_fill(b1_session *s, int count, b1_error *err)
 {
     if (count < 0 || count > s->context)
         return b1i_fail(err, B1_CONTEXT, "cannot fill %d positions: the session's context is %d", count, s->context);
-    filling f = {s, count};
-    b1i_pool_run(s->engine->threads, fill_share, &f);
-    for (int i = 0; i < count; i++) s->tokens[i] = FILLER;
-    s->position = count;
     s->valid_rows = 0;
-    return B1_OK;
+    b1_status st = class_of(s)->fill(s->executor, count, err);
+    for (int i = 0; i < count; i++) s->tokens[i] = FILLER;
+    s->position = st == B1_OK ? count : 0;
+    return st;
 }
 
 /* ---- looking at it ---- */
@@ -278,13 +248,42 @@ const float *b1_session_logits(const b1_session *s) { return b1_session_logits_a
 
 const float *b1_session_logits_at(const b1_session *s, int row)
 {
+    const float *logits = NULL;
     if (row < 0 || row >= s->valid_rows) return NULL;
-    return class_of(s)->logits(s->executor, s->pass_rows - 1 - row);
+    return class_of(s)->logits(s->executor, s->pass_rows - 1 - row, &logits, NULL) == B1_OK ? logits : NULL;
+}
+
+b1_status b1_session_argmax(b1_session *s, int32_t *token, b1_error *err)
+{
+    if (s->valid_rows == 0)
+        return b1i_fail(err, B1_ARGUMENT, "the session has no logits to choose from: no token has been evaluated");
+    return class_of(s)->argmax(s->executor, s->pass_rows - 1, token, err);
+}
+
+b1_status b1_session_mask(b1_session *s, const int32_t *ids, int count, b1_error *err)
+{
+    return class_of(s)->mask(s->executor, ids, count, err);
+}
+
+const char *b1_session_note(const b1_session *s)
+{
+    const char *note = class_of(s)->note(s->executor);
+    return note || !*s->engine->note ? note : s->engine->note;
+}
+
+b1_status b1_session_graph_dot(b1_session *s, const char *path, b1_error *err)
+{
+    if (!class_of(s)->graph_dot)
+        return b1i_fail(err, B1_UNSUPPORTED,
+                        "the executor %s runs no graph; on cuda separate_graph, fused_graph and "
+                        "fused_pdl do",
+                        class_of(s)->name);
+    return class_of(s)->graph_dot(s->executor, path, err);
 }
 
 uint64_t b1_session_kv_bytes(const b1_session *s, int context)
 {
-    return b1i_traffic_kv(&s->engine->model->config, context, s->kv.type);
+    return b1i_traffic_kv(&s->engine->model->config, context, s->kv);
 }
 
 uint64_t b1_session_traffic_bytes(const b1_session *s, int context)
@@ -302,46 +301,33 @@ const b1_plan_op *b1_session_plan(const b1_session *s, int *count)
     return s->plan;
 }
 
-/* ---- the ceiling on this session's own weights ---- */
-
-/* Every worker reads its share of [data, data + bytes). */
-typedef struct reading {
-    const uint8_t *data;
-    size_t bytes;
-} reading;
-
-static void read_share(void *arg, int worker, int workers)
-{
-    const reading *r = arg;
-    int64_t begin, end;
-    b1i_share((int64_t)r->bytes, 64, worker, workers, &begin, &end);
-    volatile uint64_t sink = b1i_read_stream(r->data + begin, (size_t)(end - begin));
-    (void)sink;
-}
-
-/* Bytes that one timed reading takes at most: long enough for the clock, short enough for several in the budget. */
-enum { READING_BYTES = 128 << 20 };
-
 b1_status b1_session_read_ceiling(b1_session *s, uint64_t budget_ns, double *gbps, b1_error *err)
 {
-    const b1i_resident *r = &s->engine->resident;
-    const uint64_t start = b1i_now_ns();
-    uint64_t longest = 0;
-    *gbps = 0;
-    /* Where this session does not read the arena, another may be packing it at this moment. */
-    if (class_of(s)->layout != b1i_layout_row16)
-        return b1i_fail(err, B1_MEMORY, "no packed weights to read: the executor %s reads the file's own",
-                        class_of(s)->name);
-    size_t at = 0, piece = r->arena_bytes < READING_BYTES ? r->arena_bytes : READING_BYTES;
-    do {
-        reading work = {r->arena + at, piece};
-        uint64_t t0 = b1i_now_ns();
-        b1i_pool_run(s->engine->threads, read_share, &work);
-        uint64_t ns = b1i_now_ns() - t0;
-        if ((double)piece / (double)ns > *gbps) *gbps = (double)piece / (double)ns;
-        if (ns > longest) longest = ns;
-        at += piece;
-        if (at + piece > r->arena_bytes) at = 0;
-    } while (b1i_now_ns() - start + longest < budget_ns);
-    return B1_OK;
+    return class_of(s)->read_ceiling(s->executor, budget_ns, gbps, err);
+}
+
+/* ---- for tests ---- */
+
+b1_status b1i_session_step_rows(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
+{
+    b1i_executor *executors[B1I_CUDA_ROWS];
+    int positions[B1I_CUDA_ROWS];
+    b1_status st = B1_OK;
+    if (n < 1 || n > B1I_CUDA_ROWS)
+        return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: expected 1 to %d", n, B1I_CUDA_ROWS);
+    for (int i = 0; st == B1_OK && i < n; i++) {
+        if (!sessions[i]->engine->cuda)
+            return b1i_fail(err, B1_UNSUPPORTED, "a step of several sequences: only the CUDA executors take them");
+        executors[i] = sessions[i]->executor;
+        positions[i] = sessions[i]->position;
+        st = check_tokens(sessions[i], &tokens[i], 1, positions[i], err);
+    }
+    if (st != B1_OK) return st;
+    st = b1i_cuda_step_rows(executors, tokens, positions, n, err);
+    for (int i = 0; i < n; i++) {
+        b1_session *s = sessions[i];
+        s->valid_rows = s->pass_rows = st == B1_OK;
+        if (st == B1_OK) s->tokens[s->position++] = tokens[i];
+    }
+    return st;
 }

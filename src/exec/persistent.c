@@ -109,19 +109,4 @@ static b1_status create(const b1i_executor_class *class, const b1i_exec_env *env
     return st;
 }
 
-const b1i_executor_class b1i_executor_persistent = {
-    .name = "persistent",
-    .device = "cpu",
-    .kv = b1i_type_bf16,
-    .layout = b1i_layout_row16,
-    .by_group = true,
-    .supports = b1i_cpu_supports,
-    .create = create,
-    .bind = b1i_cpu_bind,
-    .submit = submit,
-    .wait = b1i_cpu_wait,
-    .cancel = b1i_cpu_cancel,
-    .logits = b1i_cpu_logits,
-    .times = b1i_cpu_times,
-    .destroy = b1i_cpu_destroy,
-};
+B1I_CPU_EXECUTOR(persistent, b1i_type_bf16, b1i_layout_row16, true, create, submit);

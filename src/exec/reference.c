@@ -33,19 +33,4 @@ static b1_status submit(b1i_executor *e, const b1i_step *step, b1_error *err)
     return B1_OK;
 }
 
-const b1i_executor_class b1i_executor_reference = {
-    .name = "reference",
-    .device = "cpu",
-    .kv = b1i_type_f32,
-    .layout = b1i_layout_plain,
-    .by_group = false,
-    .supports = b1i_cpu_supports,
-    .create = b1i_cpu_create,
-    .bind = b1i_cpu_bind,
-    .submit = submit,
-    .wait = b1i_cpu_wait,
-    .cancel = b1i_cpu_cancel,
-    .logits = b1i_cpu_logits,
-    .times = b1i_cpu_times,
-    .destroy = b1i_cpu_destroy,
-};
+B1I_CPU_EXECUTOR(reference, b1i_type_f32, b1i_layout_plain, false, b1i_cpu_create, submit);
