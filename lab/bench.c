@@ -130,6 +130,11 @@ static b1_status summarise(uint64_t bytes, b1i_bench_result *out, double *drift,
     return B1_OK;
 }
 
+static uint64_t throttles(const b1i_bench_subject *s)
+{
+    return s->throttles ? s->throttles(s->user) : b1i_machine_throttle_count();
+}
+
 b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_plan *plan, b1i_bench_result *out,
                             b1_error *err)
 {
@@ -137,7 +142,7 @@ b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_pl
     b1_status st;
     double step_ns, drift = 0;
     bool quiet = true;
-    uint64_t throttled = b1i_machine_throttle_count();
+    uint64_t throttled = throttles(subject);
     B1I_TRY(warm_up(subject, plan, out, &step_ns, err));
     int most = (plan->steps + SLICES_LEAST - 1) / SLICES_LEAST;
     if (plan->slice_most && plan->slice_most < most) most = plan->slice_most;
@@ -145,7 +150,7 @@ b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_pl
     int per_slice = fits < 1 ? 1 : fits > most ? most : (int)fits;
     B1I_TRY(measure_slices(subject, plan, per_slice, out, &quiet, err));
     B1I_TRY(summarise(subject->bytes, out, &drift, err));
-    throttled = b1i_machine_throttle_count() - throttled;
+    throttled = throttles(subject) - throttled;
     out->verdict = throttled                           ? b1i_verdict_throttled
                    : !quiet || out->r_ceiling > R_MOST ? b1i_verdict_noisy
                    : drift > DRIFT                     ? b1i_verdict_drifting

@@ -19,6 +19,8 @@ typedef struct b1i_bench_subject {
     b1_status (*step)(void *user, uint64_t *ns, b1_error *err);    /* one step at the cell's context; its host time */
     b1_status (*ceiling)(void *user, double *gbps, b1_error *err); /* a short reading */
     uint64_t bytes;                                                /* W + K of a step */
+    /* Grows where the device is throttled; NULL: the CPU's own count. */
+    uint64_t (*throttles)(void *user);
 } b1i_bench_subject;
 
 typedef struct b1i_bench_plan {

@@ -5,6 +5,7 @@
 #include "lab/ceiling.h"
 
 #include "base/threads.h"
+#include "lab/gpu_ceiling.h"
 #include "lab/machine.h"
 
 #include <stdatomic.h>
@@ -21,6 +22,7 @@ enum {
 };
 
 struct b1i_ceiling {
+    b1i_gpu_ceiling *gpu; /* NULL: of the CPU; else nothing below is used */
     uint8_t *data;
     size_t bytes;
     size_t window; /* bytes of a glance's window; divides nothing, wraps at the end */
@@ -97,19 +99,45 @@ fail:
     return st;
 }
 
+b1_status b1i_ceiling_open_gpu(int ordinal, uint64_t most_bytes, unsigned part, b1i_ceiling **out, b1_error *err)
+{
+    *out = NULL;
+    b1i_ceiling *c = b1i_calloc(1, sizeof *c);
+    if (!c) return b1i_fail_memory(err, sizeof *c);
+    b1_status st = b1i_gpu_ceiling_open(ordinal, most_bytes, part, &c->gpu, err);
+    if (st == B1_OK)
+        *out = c;
+    else
+        b1i_ceiling_close(c);
+    return st;
+}
+
 void b1i_ceiling_close(b1i_ceiling *c)
 {
     if (!c) return;
+    b1i_gpu_ceiling_close(c->gpu);
     if (c->data) b1i_pages_free(c->data, c->bytes);
     b1i_free(c);
 }
 
-uint64_t b1i_ceiling_bytes(const b1i_ceiling *c) { return c->bytes; }
+uint64_t b1i_ceiling_bytes(const b1i_ceiling *c) { return c->gpu ? b1i_gpu_ceiling_bytes(c->gpu) : c->bytes; }
+const char *b1i_ceiling_method(const b1i_ceiling *c) { return c->gpu ? b1i_gpu_ceiling_method(c->gpu) : NULL; }
+
+uint64_t b1i_ceiling_cache_bytes(const b1i_ceiling *c)
+{
+    return c->gpu ? b1i_gpu_ceiling_l2_bytes(c->gpu) : b1i_machine_cache_bytes();
+}
+
+uint64_t b1i_ceiling_throttles(const b1i_ceiling *c)
+{
+    return c->gpu ? b1i_gpu_ceiling_throttles(c->gpu) : b1i_machine_throttle_count();
+}
 
 b1_status b1i_ceiling_read(b1i_ceiling *c, int threads, int passes, uint64_t budget_ns, bool (*cancelled)(void),
                            double *gbps, b1_error *err)
 {
     *gbps = 0;
+    if (c->gpu) return b1i_gpu_ceiling_read(c->gpu, passes, budget_ns, cancelled, gbps, err);
     b1_status st = b1i_pool_reserve(threads, err);
     if (st != B1_OK) return st;
     uint64_t start = b1i_now_ns(), best = UINT64_MAX;
@@ -125,6 +153,7 @@ b1_status b1i_ceiling_read(b1i_ceiling *c, int threads, int passes, uint64_t bud
 b1_status b1i_ceiling_glance(b1i_ceiling *c, double *gbps, b1_error *err)
 {
     *gbps = 0;
+    if (c->gpu) return b1i_gpu_ceiling_glance(c->gpu, gbps, err);
     int cores = b1i_cpu_count();
     b1_status st = b1i_pool_reserve(cores, err);
     if (st != B1_OK) return st;

@@ -4,7 +4,6 @@
  */
 #include "lab/cell.h"
 
-#include "lab/machine.h"
 #include "lab/stats.h"
 
 enum { PREFILL_RUNS = 3 };
@@ -35,17 +34,24 @@ static b1_status cell_ceiling(void *user, double *gbps, b1_error *err)
     return b1i_ceiling_glance(c->ceiling, gbps, err);
 }
 
+static uint64_t cell_throttles(void *user)
+{
+    cell *c = user;
+    return b1i_ceiling_throttles(c->ceiling);
+}
+
 b1_status b1i_cell_measure(b1_session *session, b1i_ceiling *ceiling, int vocab, int context,
                            const b1i_bench_plan *plan, b1i_bench_result *out, b1_error *err)
 {
     *out = (b1i_bench_result){0};
     cell c = {session, ceiling, vocab, context, 0};
-    b1i_bench_subject subject = {&c, cell_step, cell_ceiling, b1_session_traffic_bytes(session, context)};
+    b1i_bench_subject subject = {&c, cell_step, cell_ceiling, b1_session_traffic_bytes(session, context),
+                                 cell_throttles};
     b1_status st;
     b1i_bench_plan slices = *plan;
     /* What a cache could hold from one step to the next would be read from there: each step then follows a reading of
      * the ceiling, which leaves nothing of it in the cache. */
-    if (subject.bytes < 2 * b1i_machine_cache_bytes()) slices.slice_most = 1;
+    if (subject.bytes < 2 * b1i_ceiling_cache_bytes(ceiling)) slices.slice_most = 1;
     B1I_TRY(b1_session_rewind(session, 0, err));
     if (context > 1) B1I_TRY(b1_session_fill(session, context - 1, err));
     B1I_TRY(b1i_bench_measure(&subject, &slices, out, err));

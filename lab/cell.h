@@ -9,7 +9,8 @@
 #include "lab/ceiling.h"
 
 /* Measures decode steps of `session` at `context` (1 ≤ context ≤ the session's): it is filled with context − 1
- * positions of filler, and rewound by one after each step. The session's content is lost. */
+ * positions of filler, and rewound by one after each step. `ceiling` is that of the session's device. The session's
+ * content is lost. */
 b1_status b1i_cell_measure(b1_session *session, b1i_ceiling *ceiling, int vocab, int context,
                            const b1i_bench_plan *plan, b1i_bench_result *out, b1_error *err);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The machine's record: what a reader of a result must know about the computer that gave it. Read from /proc and
- * /sys; what the system does not say is null in the record and 0 here. No host name, no user, no serial number.
+ * /sys; what the system does not say is null in the record and 0 here. No host name, no user, no serial number; a
+ * GPU's UUID tells one card of a machine from another.
  */
 #ifndef LAB_MACHINE_H
 #define LAB_MACHINE_H
@@ -12,7 +13,7 @@
 
 /* {"cpu", "gpu": null, "architecture", "simd": [...], "cores", "threads", "caches": [{level, kind, bytes, cpus}],
  *  "memory_bytes", "huge_pages", "governor", "kernel", "hypervisor", "date", "version"}; a new reference, NULL: no
- * memory. */
+ * memory. "gpu" is filled in by who used one: b1i_device_record(). */
 json_t *b1i_machine_record(void);
 /* The CPU's model as the record has it, into `name`; "unknown" where the system is silent. */
 void b1i_machine_cpu(char *name, size_t bytes);

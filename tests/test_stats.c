@@ -74,7 +74,7 @@ static const uint64_t BYTES = 100000000, STEP_NS = 2500000;
 
 static b1_status measure(fake *f, b1i_bench_result *out)
 {
-    b1i_bench_subject subject = {f, fake_step, fake_ceiling, BYTES};
+    b1i_bench_subject subject = {f, fake_step, fake_ceiling, BYTES, NULL};
     b1i_bench_plan plan = {.warmup = 5, .steps = 30};
     return b1i_bench_measure(&subject, &plan, out, NULL);
 }
@@ -116,7 +116,7 @@ static void a_slice_may_be_held_to_one_step(void **state)
 {
     (void)state;
     fake f = {.step_ns = STEP_NS, .gbps = steady};
-    b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES};
+    b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES, NULL};
     b1i_bench_plan plan = {.warmup = 5, .steps = 30, .slice_most = 1};
     b1i_bench_result r;
     assert_int_equal(b1i_bench_measure(&subject, &plan, &r, NULL), B1_OK);
@@ -191,6 +191,28 @@ static void what_goes_up_and_down_is_no_drift(void **state)
     }
 }
 
+/* A GPU that gives a new reason to throttle during the thirtieth step after the warm-up. */
+static uint64_t throttled_late(void *user) { return ((fake *)user)->steps >= 40 + 30; }
+static uint64_t throttled_all_along(void *user)
+{
+    (void)user;
+    return 3;
+}
+
+static void a_device_that_slows_down_is_throttled(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake f = {.step_ns = STEP_NS, .gbps = steady};
+        b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES, i ? throttled_all_along : throttled_late};
+        b1i_bench_plan plan = {.warmup = 5, .steps = 30};
+        b1i_bench_result r;
+        assert_int_equal(b1i_bench_measure(&subject, &plan, &r, NULL), B1_OK);
+        assert_int_equal(r.verdict, i ? b1i_verdict_ok : b1i_verdict_throttled);
+        b1i_bench_result_free(&r);
+    }
+}
+
 static bool asked_to_stop(void) { return true; }
 
 static void failures_end_it(void **state)
@@ -199,7 +221,7 @@ static void failures_end_it(void **state)
     fake f = {.step_ns = STEP_NS, .gbps = steady, .fails_at = 47};
     b1i_bench_result r;
     b1_error err = {0};
-    b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES};
+    b1i_bench_subject subject = {&f, fake_step, fake_ceiling, BYTES, NULL};
     b1i_bench_plan plan = {.warmup = 5, .steps = 30};
     assert_int_equal(b1i_bench_measure(&subject, &plan, &r, &err), B1_DEVICE);
     assert_string_equal(err.message, "step 47 failed");
@@ -243,6 +265,8 @@ static void a_ceiling_is_read(void **state)
     assert_int_equal(b1i_ceiling_bytes(ceiling), 64 << 20);
     assert_int_equal(b1i_ceiling_read(ceiling, 1, 2, 0, NULL, &gbps, &err), B1_OK);
     assert_int_equal(b1i_ceiling_glance(ceiling, &glance, &err), B1_OK);
+    assert_null(b1i_ceiling_method(ceiling));
+    assert_int_equal(b1i_ceiling_cache_bytes(ceiling), b1i_machine_cache_bytes());
     assert_true(gbps > 0.01 && gbps < 100000);
     assert_true(glance > 0.01 && glance < 100000);
     assert_int_equal(b1i_ceiling_read(ceiling, 1, 1, 0, asked_to_stop, &gbps, &err), B1_CANCELLED);
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(faster_than_memory_is_noisy),
         cmocka_unit_test(a_cell_that_gets_slower_is_drifting),
         cmocka_unit_test(what_goes_up_and_down_is_no_drift),
+        cmocka_unit_test(a_device_that_slows_down_is_throttled),
         cmocka_unit_test(failures_end_it),
         cmocka_unit_test(no_allocation_may_fail_unseen),
         cmocka_unit_test(a_ceiling_is_read),
