@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * batchone bench: cells of weights × executor × context, each measured by the lab's protocol, as a table or a
- * document. A cell that cannot run is kept with its status and the sentence that says why.
+ * batchone bench: cells of weights × executor × context on one device, each measured by the lab's protocol, as a table
+ * or a document. A cell that cannot run is kept with its status and the sentence that says why.
  */
 #include "app/app.h"
 #include "app/cells.h"
+#include "app/executors.h"
+#include "app/gpus.h"
 #include "app/output.h"
 #include "base/threads.h"
 #include "lab/cell.h"
@@ -17,13 +19,16 @@
 /* Of the buffer that the ceiling is read from; the weights that are streamed between two readings help to keep it out
  * of the caches, so it may be smaller than the one of `batchone ceiling`. */
 enum { CEILING_MOST_BYTES = 1 << 30 };
+/* The same on a GPU, whose passes are short. Never more than a quarter of what the engine left free. */
+#define GPU_CEILING_MOST_BYTES (2ull << 30)
+enum { GPU_CEILING_PART = 4 };
 
 typedef struct bench_options {
     bool synthetic;
     b1i_integers contexts;
     b1i_texts executors, weights;
     int64_t threads, warmup, steps, prefill;
-    const char *json;
+    const char *device, *json, *graph_dot;
 } bench_options;
 
 static const char *executor_or_all(int index)
@@ -36,12 +41,15 @@ static const char *executor_or_all(int index)
 static const b1i_option options[] = {
     {"synthetic", 0, b1i_option_flag, AT(synthetic), NULL, "a built-in shape with random weights", 0, 0, NULL},
     {"context", 'c', b1i_option_integers, AT(contexts), "N,…", "positions a step reads (128,2048)", 1, 1e7, NULL},
-    {"executor", 0, b1i_option_words, AT(executors), "NAME,…", "or all (fused,persistent)", 0, 0, executor_or_all},
+    {"device", 0, b1i_option_device, AT(device), "NAME", "cpu, cuda, cuda:N or auto (auto)", 0, 0, b1i_device_word},
+    {"executor", 0, b1i_option_words, AT(executors), "NAME,…",
+     "or all (fused,persistent; on a GPU fused_graph,fused_pdl)", 0, 0, executor_or_all},
     {"weights", 0, b1i_option_words, AT(weights), "F,…", "formats of a shape's matrices (bf16)", 0, 0, NULL},
     {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
     {"warmup", 0, b1i_option_integer, AT(warmup), "N", "least steps before the clock starts (5)", 0, 1e6, NULL},
     {"steps", 0, b1i_option_integer, AT(steps), "N", "least samples of a cell (30)", 1, 1e6, NULL},
     {"prefill", 0, b1i_option_integer, AT(prefill), "N", "measure a prompt of N tokens too", 1, 1e7, NULL},
+    {"graph-dot", 0, b1i_option_text, AT(graph_dot), "FILE", "write the executor's graph there, as DOT", 0, 0, NULL},
     {"json", 0, b1i_option_text, AT(json), "FILE|-", "write one JSON document there", 0, 0, NULL},
     {0},
 };
@@ -50,10 +58,18 @@ typedef struct bench {
     const bench_options *options;
     const char *model;
     bool synthetic;
+    b1i_device chosen; /* by the options */
     json_t *cells;
+    json_t *gpu_before; /* the chosen GPU's state when the bench began; NULL: no GPU was chosen */
+    json_t *gpu_after;  /* and after the last cell on it; NULL: there was none */
+    bool graph_tried;
+    b1_error graph_error; /* its status is B1_OK where the file was written */
     b1i_progress progress;
     int done, total;
     /* Of the engine that is open. */
+    b1i_device device;
+    b1i_executors executors;
+    double peak_gbps; /* 0: unknown */
     b1_engine *engine;
     b1i_ceiling *ceiling;
     b1_model_info info; /* its names are copied below: a cell may outlive its engine */
@@ -67,6 +83,8 @@ static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
     c->model = b->name;
     c->weights = b->weights;
     c->threads = b->threads;
+    c->device = b->device.name;
+    c->peak_gbps = b->peak_gbps;
     c->stored_bytes = b->info.stored_bytes;
     b1i_progress_end(&b->progress);
     if (!b->options->json)
@@ -116,15 +134,41 @@ static void end_session(b1_session *session)
     b1_session_close(session);
 }
 
+/* Says the session's note, if it has one that was not said yet. */
+static void say_note(bench *b, const b1_session *session)
+{
+    if (b1_session_note(session)) b1i_progress_end(&b->progress);
+    b1i_note_print(session);
+}
+
 static b1_status measure_prefill(bench *b, const char *executor, double *tokens_per_s, b1_error *err)
 {
     b1_session *session = NULL;
     int count = (int)b->options->prefill;
     tell(b, executor, count);
     b1_status st = with_session(b, executor, count, &session, err);
-    if (st == B1_OK) st = b1i_cell_prefill(session, b->info.vocab, count, b1i_cancel_asked, tokens_per_s, err);
+    if (st == B1_OK) {
+        say_note(b, session);
+        st = b1i_cell_prefill(session, b->info.vocab, count, b1i_cancel_asked, tokens_per_s, err);
+    }
     end_session(session);
     return st;
+}
+
+/* The file that --graph-dot asks for, once. A failure is told after the cells. */
+static void write_graph(bench *b, b1_session *session)
+{
+    if (!b->options->graph_dot || b->graph_tried) return;
+    b->graph_tried = true;
+    b1_session_graph_dot(session, b->options->graph_dot, &b->graph_error);
+}
+
+static b1_status graph_status(const bench *b, b1_error *err)
+{
+    if (b->options->graph_dot && !b->graph_tried)
+        return b1i_fail(err, B1_UNSUPPORTED, "no cell could run, so there is no graph for %s", b->options->graph_dot);
+    if (b->graph_error.status != B1_OK) *err = b->graph_error;
+    return b->graph_error.status;
 }
 
 static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
@@ -137,6 +181,8 @@ static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
     if (st == B1_OK) {
         c->kv_bytes = b1_session_kv_bytes(session, c->context);
         c->weight_bytes = b1_session_traffic_bytes(session, c->context) - c->kv_bytes;
+        write_graph(b, session);
+        say_note(b, session);
         st = b1i_cell_measure(session, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
     }
     end_session(session);
@@ -166,9 +212,9 @@ static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
 /* Marks all cells of an engine that could not be opened. */
 static b1_status emit_all_failed(bench *b, const b1_error *why, b1_error *err)
 {
-    for (size_t e = 0; e < b->options->executors.count; e++)
+    for (size_t e = 0; e < b->executors.count; e++)
         for (size_t i = 0; i < b->options->contexts.count; i++) {
-            b1i_cell c = {.executor = b->options->executors.items[e],
+            b1i_cell c = {.executor = b->executors.names[e],
                           .status = status_word(why->status),
                           .message = why->message,
                           .context = (int)b->options->contexts.items[i]};
@@ -178,15 +224,16 @@ static b1_status emit_all_failed(bench *b, const b1_error *why, b1_error *err)
     return B1_OK;
 }
 
-/* Opens the engine for the first executor that supports the model, and the buffer that the ceiling is read from. */
-static b1_status open_engine(bench *b, const char *weights, b1_error *err)
+/* Opens the engine on b->device for the first executor that supports the model. */
+static b1_status open_on_device(bench *b, const char *weights, b1_error *err)
 {
     b1_status st = B1_UNSUPPORTED;
     int64_t least = INT32_MAX;
     for (size_t i = 0; i < b->options->contexts.count; i++)
         if (b->options->contexts.items[i] < least) least = b->options->contexts.items[i];
-    for (size_t e = 0; st == B1_UNSUPPORTED && e < b->options->executors.count; e++) {
-        b1_engine_options o = {.executor = b->options->executors.items[e],
+    for (size_t e = 0; st == B1_UNSUPPORTED && e < b->executors.count; e++) {
+        b1_engine_options o = {.device = b->device.name,
+                               .executor = b->executors.names[e],
                                .weights = weights,
                                .threads = (int)b->options->threads,
                                .context = (int)least,
@@ -196,11 +243,36 @@ static b1_status open_engine(bench *b, const char *weights, b1_error *err)
                           : b1_engine_open(b->model, &o, &b->engine, err);
     }
     b1i_progress_end(&b->progress);
+    return st;
+}
+
+/* Which device the next engine shall be on, its executors and its datasheet. */
+static b1_status take_device(bench *b, const b1i_device *device, b1_error *err)
+{
+    b1i_gpu_facts facts;
+    b->device = *device;
+    b->peak_gbps = 0;
+    if (device->ordinal != B1I_DEVICE_CPU && b1i_device_facts(device->ordinal, &facts, NULL) == B1_OK)
+        b->peak_gbps = b1i_gpu_peak(facts.name);
+    return b1i_executors_of(device, b->options->executors.items, b->options->executors.count, &b->executors, err);
+}
+
+/* Opens the engine, on the CPU where "auto" chose a GPU that cannot run the model, and what the ceiling is read from.
+ */
+static b1_status open_engine(bench *b, const char *weights, b1_error *err)
+{
+    const b1i_device cpu = b1i_device_cpu();
+    b1_status st = take_device(b, &b->chosen, err);
+    if (st == B1_OK) st = open_on_device(b, weights, err);
+    if (b->chosen.open && (st == B1_UNSUPPORTED || st == B1_MEMORY) && (st = take_device(b, &cpu, err)) == B1_OK)
+        st = open_on_device(b, weights, err);
     if (st != B1_OK) return st;
     b1_engine_info(b->engine, &b->info);
     snprintf(b->name, sizeof b->name, "%s", b->info.name);
     snprintf(b->weights, sizeof b->weights, "%s", b->info.weights);
     b->threads = b1_engine_threads(b->engine);
+    if (b->device.ordinal != B1I_DEVICE_CPU)
+        return b1i_ceiling_open_gpu(b->device.ordinal, GPU_CEILING_MOST_BYTES, GPU_CEILING_PART, &b->ceiling, err);
     uint64_t quarter = b1i_memory_available() / 4;
     return b1i_ceiling_open(quarter < CEILING_MOST_BYTES ? quarter : CEILING_MOST_BYTES, &b->ceiling, err);
 }
@@ -219,14 +291,23 @@ static void name_by_inspection(bench *b, const char *weights)
     b1_inspection_free(inspection);
 }
 
+/* While its clocks are still those of the cells. */
+static void keep_gpu_state(bench *b)
+{
+    if (b->device.ordinal == B1I_DEVICE_CPU) return;
+    json_decref(b->gpu_after);
+    b->gpu_after = b1i_device_state(b->device.ordinal);
+}
+
 /* All cells of one weight format (NULL: the model's own). */
 static b1_status measure_weights(bench *b, const char *weights, b1_error *err)
 {
     b1_error why = {0};
     b1_status st = open_engine(b, weights, &why);
     if (st == B1_OK) {
-        for (size_t e = 0; st == B1_OK && e < b->options->executors.count; e++)
-            st = measure_executor(b, b->options->executors.items[e], err);
+        for (size_t e = 0; st == B1_OK && e < b->executors.count; e++)
+            st = measure_executor(b, b->executors.names[e], err);
+        keep_gpu_state(b);
     } else if (st == B1_MEMORY || st == B1_UNSUPPORTED || st == B1_DEVICE || st == B1_SYSTEM) {
         name_by_inspection(b, weights);
         st = emit_all_failed(b, &why, err);
@@ -252,25 +333,37 @@ static void print_shapes(void)
     b1i_print_hint("built-in shapes: %s", list);
 }
 
-/* Lists that were not given. `storage` of theirs stays NULL: the names live elsewhere. */
-static bool add_defaults(bench_options *o)
+static bool default_contexts(b1i_integers *contexts)
 {
-    static const char *const executors[] = {"fused", "persistent"};
-    static const int64_t contexts[] = {128, 2048};
-    bool all = false;
-    for (size_t i = 0; i < o->executors.count; i++) all = all || strcmp(o->executors.items[i], "all") == 0;
-    if (all) o->executors.count = 0;
-    if (o->executors.count == 0)
-        for (int i = 0; all ? b1_executor_name(i) != NULL : i < 2; i++) {
-            if (!b1i_grow(&o->executors.items, &o->executors.room, (size_t)i + 1, sizeof *o->executors.items))
-                return false;
-            o->executors.items[o->executors.count++] = all ? b1_executor_name(i) : executors[i];
-        }
-    for (size_t i = 0; o->contexts.count == i && i < 2; i++) {
-        if (!b1i_grow(&o->contexts.items, &o->contexts.room, i + 1, sizeof *o->contexts.items)) return false;
-        o->contexts.items[o->contexts.count++] = contexts[i];
+    static const int64_t usual[] = {128, 2048};
+    for (size_t i = 0; contexts->count == i && i < 2; i++) {
+        if (!b1i_grow(&contexts->items, &contexts->room, i + 1, sizeof *contexts->items)) return false;
+        contexts->items[contexts->count++] = usual[i];
     }
     return true;
+}
+
+/* The device that the options mean. */
+static b1_status choose_device(bench *b, b1_error *err)
+{
+    const bench_options *o = b->options;
+    b1_status st;
+    B1I_TRY(b1i_device_choose(o->device, o->executors.items, o->executors.count, &b->chosen, err));
+    B1I_TRY(take_device(b, &b->chosen, err));
+    if (b->chosen.ordinal != B1I_DEVICE_CPU) b->gpu_before = b1i_device_state(b->chosen.ordinal);
+fail:
+    return st;
+}
+
+/* The machine, with the GPU where one was measured. */
+static json_t *machine(bench *b)
+{
+    json_t *record = b1i_machine_record();
+    if (record && b->gpu_after) {
+        json_object_set_new(record, "gpu", b1i_device_record(b->chosen.ordinal, b->gpu_before, b->gpu_after));
+        b->gpu_before = b->gpu_after = NULL;
+    }
+    return record;
 }
 
 static b1_status bench_model(bench *b, b1_error *err)
@@ -279,17 +372,18 @@ static b1_status bench_model(bench *b, b1_error *err)
     size_t formats = o->weights.count ? o->weights.count : 1;
     b1i_outfile file = {0};
     b1_status st = B1_OK;
-    b->total = (int)(formats * o->executors.count * o->contexts.count);
+    b->total = (int)(formats * b->executors.count * o->contexts.count);
     if (o->json) B1I_TRY(b1i_outfile_open(o->json, &file, err)); /* before hours of measuring */
     for (size_t w = 0; w < formats; w++) {
         B1I_TRY(measure_weights(b, o->weights.count ? o->weights.items[w] : NULL, err));
     }
     if (o->json) {
-        B1I_TRY(b1i_json_write(json_pack("{s:s,s:o,s:O}", "schema", "batchone.bench/1", "machine", b1i_machine_record(),
-                                         "cells", b->cells),
-                               file.file, err));
+        B1I_TRY(b1i_json_write(
+            json_pack("{s:s,s:o,s:O}", "schema", "batchone.bench/1", "machine", machine(b), "cells", b->cells),
+            file.file, err));
         B1I_TRY(b1i_outfile_commit(&file, err));
     }
+    B1I_TRY(graph_status(b, err));
 fail:
     b1i_outfile_discard(&file);
     return st;
@@ -309,12 +403,14 @@ static int run_bench(bench_options *o, const char *model)
         b1i_print_error("bench: --weights is for a built-in shape; a model's file says its own format");
         return B1I_EXIT_USAGE;
     }
-    if (!add_defaults(o) || !(b.cells = json_array())) {
-        b1i_print_error("out of memory");
-        return B1I_EXIT_MEMORY;
-    }
-    b1_status st = bench_model(&b, &err);
+    b1_status st = choose_device(&b, &err);
+    if (st == B1_OK && o->graph_dot && b.executors.count != 1)
+        st = b1i_fail(&err, B1_ARGUMENT, "--graph-dot writes the graph of one executor: name it with --executor");
+    if (st == B1_OK && (!default_contexts(&o->contexts) || !(b.cells = json_array()))) st = b1i_fail_memory(&err, 64);
+    if (st == B1_OK) st = bench_model(&b, &err);
     b1i_progress_end(&b.progress);
+    json_decref(b.gpu_before);
+    json_decref(b.gpu_after);
     json_decref(b.cells);
     return st == B1_OK ? B1I_EXIT_OK : b1i_report(&err);
 }
@@ -336,7 +432,8 @@ const b1i_command b1i_command_bench = {
     .notes =
         "Every sample is a step at exactly the context. Steps are taken in short slices between two readings of the\n"
         "memory's speed; R_ceiling is the time that speed needs for the step's bytes over the time it took. The\n"
-        "verdict is ok, noisy (the memory's speed would not hold still), drifting or throttled.",
+        "verdict is ok, noisy (the memory's speed would not hold still), drifting or throttled. With --device auto a\n"
+        "model that the GPU cannot run is measured on the CPU.",
     .options = options,
     .run = run,
 };

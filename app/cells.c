@@ -7,6 +7,7 @@
 #include "app/output.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static json_t *slice_list(const b1i_bench_result *r)
 {
@@ -28,17 +29,20 @@ static json_t *number_or_null(bool ok, double x) { return ok ? b1i_json_number(x
 json_t *b1i_cell_json(const b1i_cell *c)
 {
     const b1i_bench_result *r = &c->result;
-    bool ok = !c->message;
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", c->model, "device", "cpu", "executor", c->executor,
+    bool ok = !c->message, peak = ok && c->peak_gbps > 0;
+    double floor_ms = peak ? (double)(c->weight_bytes + c->kv_bytes) / c->peak_gbps / 1e6 : 0;
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", c->model, "device", c->device, "executor", c->executor,
                           "weights", c->weights, "context", c->context, "threads", c->threads);
     json_t *figures = json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:n,s:o,s:n,s:n,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
         "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms", number_or_null(ok, r->p90_ms), "p99_ms",
         number_or_null(ok, r->p99_ms), "slices", ok ? slice_list(r) : json_array(), "weight_bytes",
         bytes_or_null(ok, c->weight_bytes), "stored_bytes", bytes_or_null(ok, c->stored_bytes), "kv_bytes",
-        bytes_or_null(ok, c->kv_bytes), "peak_gbps", "ceiling_gbps", number_or_null(ok, r->ceiling_gbps), "t_floor_ms",
-        "r_floor", "r_ceiling", number_or_null(ok, r->r_ceiling), "prefill_tokens_per_s",
-        number_or_null(ok && c->prefill > 0, c->prefill), "warmup", ok ? json_integer(r->warmup) : json_null());
+        bytes_or_null(ok, c->kv_bytes), "peak_gbps", number_or_null(peak, c->peak_gbps), "ceiling_gbps",
+        number_or_null(ok, r->ceiling_gbps), "t_floor_ms", number_or_null(peak, floor_ms), "r_floor",
+        number_or_null(peak, floor_ms / r->t_obs_ms), "r_ceiling", number_or_null(ok, r->r_ceiling),
+        "prefill_tokens_per_s", number_or_null(ok && c->prefill > 0, c->prefill), "warmup",
+        ok ? json_integer(r->warmup) : json_null());
     if (!j || !figures) {
         json_decref(j);
         json_decref(figures);
@@ -55,10 +59,11 @@ json_t *b1i_cell_json(const b1i_cell *c)
 void b1i_cell_print(const b1i_cell *c, bool first)
 {
     const b1i_bench_result *r = &c->result;
+    int width = strcmp(c->device, "cpu") == 0 ? 12 : 15; /* separate_stream */
     if (first)
-        printf("%-36s %-8s %-12s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", "executor", "context",
+        printf("%-36s %-8s %-*s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", width, "executor", "context",
                "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
-    printf("%-36s %-8s %-12s %7d ", c->model, c->weights, c->executor, c->context);
+    printf("%-36s %-8s %-*s %7d ", c->model, c->weights, width, c->executor, c->context);
     if (c->message) {
         printf("%s: %s\n", c->status, c->message);
     } else {

@@ -11,11 +11,12 @@
 
 /* Where the status is not ok, `message` says why and there are no figures. */
 typedef struct b1i_cell {
-    const char *model, *weights, *executor, *status;
+    const char *model, *device, *weights, *executor, *status;
     const char *message; /* NULL where the status is ok */
     int context, threads;
     uint64_t weight_bytes, stored_bytes, kv_bytes;
-    double prefill; /* tokens a second; 0: not measured */
+    double prefill;   /* tokens a second; 0: not measured */
+    double peak_gbps; /* of the device's datasheet; 0: unknown */
     b1i_bench_result result;
 } b1i_cell;
 

@@ -25,7 +25,11 @@ static b1_status mask_tokens(b1i_generator *g, int rows, b1_error *err)
         if (g->options->ignore_eos && end[i] >= 0 && end[i] < rows) ids[count++] = end[i];
     for (int i = 0; i < rows; i++)
         if (!b1_tokenizer_has(g->tokenizer, i)) ids[count++] = i;
-    b1_status st = count ? b1_sampler_mask(g->sampler, ids, count, err) : B1_OK;
+    b1_status st = B1_OK;
+    if (g->sampler && count)
+        st = b1_sampler_mask(g->sampler, ids, count, err);
+    else if (!g->sampler)
+        st = b1_session_mask(g->session, ids, count, err);
     b1i_free(ids);
     return st;
 }
@@ -41,6 +45,10 @@ b1_status b1i_generator_open(b1_engine *engine, b1_session *session, const b1i_g
     if (!out->tokenizer)
         return b1i_fail(err, B1_UNSUPPORTED, "%s has no tokenizer, so text cannot be turned into tokens", info.name);
     B1I_TRY(b1_sampler_create(&options->sampling, info.vocab, &out->sampler, err));
+    if (options->sampling.temperature <= 0 && options->sampling.repetition_penalty == 1) {
+        b1_sampler_free(out->sampler); /* it has checked the options */
+        out->sampler = NULL;
+    }
     B1I_TRY(mask_tokens(out, info.vocab, err));
     size_t room = b1_tokenizer_piece_max(out->tokenizer) + 8;
     if (!(out->piece = b1i_malloc(room))) {
@@ -145,7 +153,16 @@ static b1_status start(b1i_generator *g, const int32_t *prompt, int count, b1_er
     return B1_OK;
 }
 
-/* Chooses the next token from the session's logits and turns it into text; *ended says that generation is over. */
+/* The next token, after `total` tokens. */
+static b1_status choose(b1i_generator *g, int total, int32_t *token, b1_error *err)
+{
+    if (!g->sampler) return b1_session_argmax(g->session, token, err);
+    const float *logits = b1_session_logits(g->session);
+    if (!logits) return b1i_fail(err, B1_DEVICE, "the device did not hand over the logits");
+    return b1_sampler_next(g->sampler, logits, g->tokens, total, token, err);
+}
+
+/* Chooses the next token and turns it into text; *ended says that generation is over. */
 static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, bool stream, bool *ended, b1_error *err)
 {
     uint64_t begin = b1i_now_ns();
@@ -156,7 +173,7 @@ static b1_status next_token(b1i_generator *g, b1_decode_stream *decode, bool str
     g->host_ns[g->token_count] = 0;
     size_t bytes = 0, from = g->text_bytes;
     b1_status st;
-    B1I_TRY(b1_sampler_next(g->sampler, b1_session_logits(g->session), g->tokens, total, &token, err));
+    B1I_TRY(choose(g, total, &token, err));
     g->tokens[total] = token;
     g->token_count++;
     if (g->token_count == 1) g->first_token_ns = b1i_now_ns() - b1i_command_start_ns;

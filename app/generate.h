@@ -28,8 +28,8 @@ typedef struct b1i_generator {
     b1_session *session;
     const b1_tokenizer *tokenizer;
     const b1i_generate_options *options;
-    b1_sampler *sampler;
-    char *piece; /* [b1_tokenizer_piece_max() + 8] */
+    b1_sampler *sampler; /* NULL: greedy without a penalty, where the session itself chooses */
+    char *piece;         /* [b1_tokenizer_piece_max() + 8] */
 
     /* Of the last call of b1i_generate(). */
     int32_t *tokens; /* [prompt_count + token_count]: the prompt, then all that was generated, an end token and the

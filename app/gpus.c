@@ -4,6 +4,8 @@
  */
 #include "app/gpus.h"
 
+#include <string.h>
+
 extern const char b1i_gpus_begin[], b1i_gpus_end[];
 
 __asm__(".pushsection .rodata\n"
@@ -15,10 +17,44 @@ __asm__(".pushsection .rodata\n"
         ".byte 0\n"
         ".popsection\n");
 
-json_t *b1i_gpus(void)
+/* The list as the file has it: with "driver_names", what drivers call each. */
+static json_t *load(void)
 {
     json_t *document = json_loadb(b1i_gpus_begin, (size_t)(b1i_gpus_end - b1i_gpus_begin), 0, NULL);
     json_t *list = json_incref(json_object_get(document, "gpus"));
     json_decref(document);
     return list;
+}
+
+json_t *b1i_gpus(void)
+{
+    json_t *list = load(), *gpu;
+    size_t i;
+    json_array_foreach(list, i, gpu) json_object_del(gpu, "driver_names");
+    return list;
+}
+
+/* The name without the maker, which older drivers leave out. */
+static const char *plain_name(const char *name)
+{
+    static const char maker[] = "NVIDIA ";
+    return strncmp(name, maker, sizeof maker - 1) == 0 ? name + sizeof maker - 1 : name;
+}
+
+/* Only the whole name counts: a part of a GPU (MIG) and its relatives (Ti, Laptop, PCIe) have other bandwidths. */
+double b1i_gpu_peak(const char *name)
+{
+    json_t *list = load(), *gpu, *known;
+    size_t i, k;
+    double gbps = 0;
+    json_array_foreach(list, i, gpu)
+    {
+        json_array_foreach(json_object_get(gpu, "driver_names"), k, known)
+        {
+            if (strcmp(plain_name(json_string_value(known)), plain_name(name)) == 0)
+                gbps = json_number_value(json_object_get(gpu, "gbps"));
+        }
+    }
+    json_decref(list);
+    return gbps;
 }

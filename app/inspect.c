@@ -14,7 +14,7 @@
 
 typedef struct inspect_options {
     bool json, synthetic;
-    const char *weights;
+    const char *weights, *device;
 } inspect_options;
 
 #define AT(field) offsetof(inspect_options, field)
@@ -22,6 +22,8 @@ static const b1i_option options[] = {
     {"json", 0, b1i_option_flag, AT(json), NULL, "print one JSON document", 0, 0, NULL},
     {"synthetic", 0, b1i_option_flag, AT(synthetic), NULL, "MODEL is a built-in shape, as for bench", 0, 0, NULL},
     {"weights", 0, b1i_option_text, AT(weights), "FORMAT", "format of a shape's matrices (bf16)", 0, 0, NULL},
+    {"device", 0, b1i_option_device, AT(device), "NAME", "whose ceiling t_floor is by: cpu, cuda, cuda:N, auto (auto)",
+     0, 0, b1i_device_word},
     {0},
 };
 
@@ -34,6 +36,7 @@ typedef struct facts {
     const b1_tensor_type *types;
     int type_count;
     int contexts;        /* how many of CONTEXTS the model was made for; at least 1 */
+    b1i_device device;   /* whose ceiling it is */
     double ceiling_gbps; /* 0: unknown */
     char ceiling_date[64];
     int vocabulary;   /* of the tokenizer; 0: none */
@@ -107,7 +110,9 @@ static json_t *document(const facts *f, json_t *gpus)
 {
     const b1_model_info *m = &f->info;
     json_t *ceiling = json_null(), *tokenizer = json_null();
-    if (f->ceiling_gbps > 0) ceiling = json_pack("{s:f,s:s}", "ceiling_gbps", f->ceiling_gbps, "date", f->ceiling_date);
+    if (f->ceiling_gbps > 0)
+        ceiling = json_pack("{s:f,s:s,s:s}", "ceiling_gbps", f->ceiling_gbps, "date", f->ceiling_date, "device",
+                            f->device.name);
     if (f->vocabulary) tokenizer = json_pack("{s:i,s:s?}", "vocab", f->vocabulary, "chat", f->chat);
     return json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "schema",
                      "batchone.inspect/1", "model", m->name, "architecture", m->architecture, "weights", m->weights,
@@ -142,8 +147,10 @@ static void print_model(const facts *f)
 
 static void print_contexts(const facts *f)
 {
-    char a[24], b[24], c[24];
-    printf("\n%-8s %12s %12s %12s %14s\n", "context", "a step", "of it KV", "memory", "t_floor here");
+    char a[24], b[24], c[24], head[40] = "t_floor here";
+    bool cpu = f->device.ordinal == B1I_DEVICE_CPU;
+    if (!cpu) snprintf(head, sizeof head, "on %s", f->device.name);
+    printf("\n%-8s %12s %12s %12s %14s\n", "context", "a step", "of it KV", "memory", head);
     for (int i = 0; i < f->contexts; i++) {
         int context = CONTEXTS[i];
         double ms = floor_ms(f, context, f->ceiling_gbps);
@@ -155,6 +162,8 @@ static void print_contexts(const facts *f)
     }
     if (f->ceiling_gbps > 0)
         printf("by the ceiling of %.1f GB/s, measured %s\n", f->ceiling_gbps, f->ceiling_date);
+    else if (!cpu)
+        printf("\"batchone ceiling --device %s\" measures it; then t_floor is known\n", f->device.name);
     else
         printf("\"batchone ceiling\" measures this machine; then t_floor is known\n");
 }
@@ -203,7 +212,7 @@ static b1_status gather(const inspect_options *o, const char *model, b1_inspecti
     b1_inspection_info(*inspection, &f->info);
     f->types = b1_inspection_types(*inspection, &f->type_count);
     for (f->contexts = 1; f->contexts < CONTEXT_COUNT && CONTEXTS[f->contexts] <= f->info.context_max;) f->contexts++;
-    f->ceiling_gbps = b1i_ceiling_recall(f->ceiling_date, sizeof f->ceiling_date);
+    f->ceiling_gbps = b1i_ceiling_recall(&f->device, f->ceiling_date, sizeof f->ceiling_date);
     f->vocabulary = *tokenizer ? b1_tokenizer_vocab(*tokenizer) : 0;
     f->chat = *tokenizer ? b1_tokenizer_chat_family(*tokenizer) : NULL;
     return B1_OK;
@@ -228,6 +237,7 @@ static int run(const b1i_command *self, char **arguments)
         return B1I_EXIT_USAGE;
     }
     b1_status st;
+    B1I_TRY(b1i_device_choose(o.device, NULL, 0, &f.device, &err));
     B1I_TRY(gather(&o, model, &inspection, &tokenizer, &f, &err));
     if (!(gpus = b1i_gpus())) B1I_TRY(b1i_fail_memory(&err, 4096));
     if (o.json) {

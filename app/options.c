@@ -7,6 +7,7 @@
 
 #include "app/app.h"
 #include "app/output.h"
+#include "lab/device.h"
 
 #include <errno.h>
 #include <math.h>
@@ -134,6 +135,13 @@ static int set_value(const b1i_command *command, const b1i_option *o, void *valu
         return bad_number(command, o, text, strlen(text), false);
     case b1i_option_text:
         if (!allowed(command, o, text)) return B1I_EXIT_USAGE;
+        *(const char **)value = text;
+        return B1I_PARSED;
+    case b1i_option_device:
+        if (!b1i_device_is_word(text)) {
+            b1i_print_error("%s: --%s: \"%s\" is none of auto, cpu, cuda, cuda:N", command->name, o->name, text);
+            return B1I_EXIT_USAGE;
+        }
         *(const char **)value = text;
         return B1I_PARSED;
     case b1i_option_texts:

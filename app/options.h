@@ -11,13 +11,14 @@
 #include <stdio.h>
 
 typedef enum b1i_option_kind {
-    b1i_option_flag,    /* bool */
-    b1i_option_integer, /* int64_t, within [least, most] */
-    b1i_option_number,  /* double, within [least, most] */
-    b1i_option_text,    /* const char *, not copied */
-    b1i_option_texts,   /* b1i_texts: the option may be given many times */
-    b1i_option_words,   /* b1i_texts: words with commas between them */
-    b1i_option_integers /* b1i_integers: the same of whole numbers */
+    b1i_option_flag,     /* bool */
+    b1i_option_integer,  /* int64_t, within [least, most] */
+    b1i_option_number,   /* double, within [least, most] */
+    b1i_option_text,     /* const char *, not copied */
+    b1i_option_texts,    /* b1i_texts: the option may be given many times */
+    b1i_option_words,    /* b1i_texts: words with commas between them */
+    b1i_option_integers, /* b1i_integers: the same of whole numbers */
+    b1i_option_device    /* const char *, not copied: a device's word; `choices` are those without a number */
 } b1i_option_kind;
 
 typedef struct b1i_texts {

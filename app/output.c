@@ -47,6 +47,15 @@ void b1i_print_hint(const char *format, ...)
     va_end(values);
 }
 
+void b1i_note_print(const b1_session *session)
+{
+    static bool said;
+    const char *note = b1_session_note(session);
+    if (!note || said) return;
+    said = true;
+    fprintf(stderr, "batchone: %s\n", note);
+}
+
 int b1i_exit_code(b1_status status)
 {
     switch (status) {

@@ -13,6 +13,8 @@
 /* "batchone: sentence" on stderr; a hint is a further line, indented. */
 void b1i_print_error(const char *format, ...) B1I_PRINTF(1, 2);
 void b1i_print_hint(const char *format, ...) B1I_PRINTF(1, 2);
+/* The session's note, where it has one that was not said yet, on stderr. */
+void b1i_note_print(const b1_session *session);
 /* Prints the library's sentence and returns the exit code of its status. */
 int b1i_report(const b1_error *err);
 int b1i_exit_code(b1_status status);

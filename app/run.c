@@ -6,13 +6,14 @@
 #include "app/chat.h"
 #include "app/generate.h"
 #include "app/output.h"
+#include "lab/device.h"
 
 #include <string.h>
 
 enum { TOKENS_DEFAULT = 256, PROMPT_MOST_BYTES = 64 << 20 };
 
 typedef struct run_options {
-    const char *prompt, *file, *system, *executor;
+    const char *prompt, *file, *system, *device, *executor;
     bool chat, ignore_eos, special, json;
     int64_t tokens, context, threads, top_k, seed;
     double temperature, top_p, min_p, repetition_penalty;
@@ -39,6 +40,7 @@ static const b1i_option options[] = {
     {"ignore-eos", 0, b1i_option_flag, AT(ignore_eos), NULL, "never end by the model's own choice", 0, 0, NULL},
     {"special", 0, b1i_option_flag, AT(special), NULL, "special tokens, in prompt and text, as text", 0, 0, NULL},
     {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
+    {"device", 0, b1i_option_device, AT(device), "NAME", "cpu, cuda, cuda:N or auto (auto)", 0, 0, b1i_device_word},
     {"executor", 0, b1i_option_text, AT(executor), "NAME", "how steps are run (the fastest)", 0, 0, b1_executor_name},
     {"json", 0, b1i_option_flag, AT(json), NULL, "print one JSON document instead", 0, 0, NULL},
     {0},
@@ -107,14 +109,16 @@ static json_t *document(const b1i_generator *g, const b1i_gap *gap, int64_t seed
                        ? json_pack("{s:f,s:f,s:f}", "median", gap->median_ms, "p99", gap->p99_ms, "max", gap->max_ms)
                        : json_null();
     json_t *first = g->first_token_ns ? json_real((double)g->first_token_ns / 1e6) : json_null();
-    return json_pack("{s:s,s:o,s:o,s:s%,s:s,s:f,s:o,s:f,s:o,s:I,s:o,s:o,s:s,s:i,s:I,s:s}", "schema", "batchone.run/1",
-                     "prompt_tokens", id_list(g->tokens, g->prompt_count), "tokens",
+    bool cpu = strcmp(info.device, "cpu") == 0;
+    return json_pack("{s:s,s:o,s:o,s:s%,s:s,s:f,s:o,s:f,s:o,s:I,s:o,s:o,s:s,s:i,s:I,s:s?,s:s}", "schema",
+                     "batchone.run/1", "prompt_tokens", id_list(g->tokens, g->prompt_count), "tokens",
                      id_list(g->tokens + g->prompt_count, g->token_count), "text", g->text ? g->text : "",
                      g->text_bytes, "stop", b1i_stop_names[g->stop], "load_ms", info.load_ms, "first_token_ms", first,
                      "prefill_ms", (double)g->prefill_ns / 1e6, "step_ms", step, "traffic_bytes",
                      (json_int_t)gap->traffic_bytes, "ceiling_gbps", figure(gap->ceiling_gbps), "r_ceiling",
                      figure(gap->r_ceiling), "executor", b1_session_executor(g->session), "threads",
-                     b1_engine_threads(g->engine), "seed", (json_int_t)seed, "kernels", b1_kernels_name());
+                     b1_engine_threads(g->engine), "seed", (json_int_t)seed, "kernels", cpu ? b1_kernels_name() : NULL,
+                     "device", info.device);
 }
 
 /* One prompt, one answer. */
@@ -150,6 +154,7 @@ static int run_model(const run_options *o, const char *model)
     bool converse = !o->prompt && !o->file;
     int code = B1I_EXIT_OK;
     int64_t limit = o->tokens >= 0 ? o->tokens : converse ? INT32_MAX : TOKENS_DEFAULT;
+    b1i_device device;
     b1_engine_options engine_options = {.executor = o->executor,
                                         .threads = (int)o->threads,
                                         .context = (int)o->context,
@@ -170,12 +175,15 @@ static int run_model(const run_options *o, const char *model)
     generate_options.sampling.repetition_penalty = o->repetition_penalty;
     generate_options.sampling.seed = (uint64_t)o->seed;
 
-    b1_status st = B1_OK;
+    b1_status st = b1i_device_choose(o->device, &o->executor, o->executor ? 1 : 0, &device, &err);
+    if (st != B1_OK) goto fail;
+    engine_options.device = device.open ? "auto" : device.name;
     if (!converse) B1I_TRY(read_prompt(o, &text, &bytes, &err));
     st = b1_engine_open(model, &engine_options, &engine, &err);
     b1i_progress_end(&progress);
     if (st != B1_OK) goto fail;
     B1I_TRY(b1_session_create(engine, &session_options, &session, &err));
+    b1i_note_print(session);
     B1I_TRY(b1i_generator_open(engine, session, &generate_options, &generator, &err));
     if (converse)
         code = b1i_chat(&generator, o->system);

@@ -187,6 +187,24 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"bench|MODEL|--executor|fused,warp", 2, "warp"},
         {"bench|MODEL|--json|/no/such/folder/x.json", 1, "/no/such/folder/x.json"},
         {"ceiling|--threads|2", 2, "--threads"},
+        {"ceiling|--device|gpu", 2, "gpu"},
+        {"devices|--all", 2, "--all"},
+        {"devices|MODEL", 2, "model"},
+        {"run|MODEL|-p|x|--device|tpu", 2, "tpu"},
+        {"run|MODEL|-p|x|--device|cuda:x", 2, "cuda:x"},
+        {"run|MODEL|-p|x|--device|cuda:01", 2, "cuda:01"},
+        {"bench|MODEL|--device|cuda:", 2, "\"cuda:\""},
+        {"bench|MODEL|--device|EMPTY", 2, "--device"},
+        {"inspect|MODEL|--device|CUDA", 2, "CUDA"},
+        {"run|MODEL|-p|x|--device|cpu|--executor|fused_pdl", 2, "fused_pdl"},
+        {"run|MODEL|-p|x|--device|cuda|--executor|reference", 2, "reference"},
+        {"bench|MODEL|--device|cpu|--executor|fused,separate_stream", 2, "separate_stream"},
+        {"bench|MODEL|--executor|reference,fused_pdl", 2, "one device"},
+        {"bench|MODEL|--executor|fused,persistent|--graph-dot|x.dot", 2, "--graph-dot"},
+        {"run|MODEL|-p|x|--device|cuda:99", 1, "cuda:99"},
+        {"bench|MODEL|--device|cuda:99", 1, "cuda:99"},
+        {"ceiling|--device|cuda:99", 1, "cuda:99"},
+        {"inspect|MODEL|--device|cuda:99", 1, "cuda:99"},
         {"completion|fish", 2, "fish"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -215,6 +233,9 @@ static void help_goes_to_stdout(void **state)
         {"run|-p|x|--help", "--seed"},
         {"completion|bash", "--ignore-eos"},
         {"completion|zsh", "#compdef batchone"},
+        {"completion|bash", "options= words=\"auto cpu cuda\""},
+        {"devices|--help", "--measure"},
+        {"run|--help", "--device"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ended e = command(cases[i][0], "");
@@ -249,6 +270,9 @@ static void run_prints_its_document(void **state)
     assert_true(fabs(r / number_of(a, "r_ceiling") - 1) < 1e-6);
     assert_true(number_of(a, "first_token_ms") >= number_of(a, "prefill_ms"));
     for (int i = 0; i < 3; i++) get(a, (const char *const[]){"load_ms", "executor", "seed"}[i]);
+    bool cpu = strcmp(text_of(a, "device"), "cpu") == 0; /* else "auto" found a GPU */
+    assert_true(cpu || strncmp(text_of(a, "device"), "cuda:", 5) == 0);
+    assert_true(cpu == json_is_string(get(a, "kernels")));
     json_decref(a);
     json_decref(b);
 }
@@ -484,7 +508,8 @@ static void bench_writes_whole_files(void **state)
 #endif
     char words[256], path[128];
     snprintf(path, sizeof path, "%s/cells.json", folder);
-    snprintf(words, sizeof words, "bench|MODEL|--context|64|--executor|fused|--prefill|32|--json|%s", path);
+    snprintf(words, sizeof words, "bench|MODEL|--device|cpu|--context|64|--executor|fused|--prefill|32|--json|%s",
+             path);
     ended e = command(words, "");
     if (e.code != 0) print_error("%s", e.err);
     assert_int_equal(e.code, 0);
@@ -526,16 +551,90 @@ static void a_cell_that_cannot_run_is_kept(void **state)
     json_decref(j);
 }
 
+/* `all` is every executor of the device and none of another; a graph that nobody ran is a failure after the cells. */
+static void all_executors_are_those_of_the_device(void **state)
+{
+    (void)state;
+    static const char *const cpu[] = {"reference", "separate", "fused", "persistent"};
+    json_t *j = document("bench|qwen2.5-7b|--context|10000000|--device|cpu|--executor|all|--json|-");
+    assert_int_equal(json_array_size(get(j, "cells")), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(text_of(json_array_get(get(j, "cells"), i), "executor"), cpu[i]);
+        assert_string_equal(text_of(json_array_get(get(j, "cells"), i), "device"), "cpu");
+    }
+    json_decref(j);
+    ended e = command("bench|qwen2.5-7b|--context|10000000|--device|cpu|--executor|fused|--graph-dot|/tmp/x.dot", "");
+    assert_int_equal(e.code, 1);
+    assert_non_null(strstr(e.out, "out_of_memory"));
+    assert_non_null(strstr(e.err, "/tmp/x.dot"));
+    drop(&e);
+}
+
+static void a_ceiling_is_remembered_for_its_machine(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/batchone", folder);
+    mkdir(path, 0700);
+    json_t *before = document("devices|--json");
+    assert_string_equal(text_of(before, "schema"), "batchone.devices/1");
+    const json_t *cpu = json_array_get(get(before, "devices"), 0);
+    assert_string_equal(text_of(cpu, "device"), "cpu");
+    assert_true(json_is_null(get(cpu, "measured_gbps")));
+    assert_true(json_is_null(get(cpu, "peak_gbps")));
+    assert_true(json_is_null(get(cpu, "driver")));
+    assert_true(number_of(cpu, "cores") >= 1);
+    assert_true(number_of(cpu, "memory_bytes") >= number_of(cpu, "free_bytes"));
+    bool none = json_array_size(get(before, "devices")) == 1;
+    assert_true(none == json_is_string(get(before, "message")));
+    for (int cores = (int)number_of(cpu, "cores"), other = 0; other < 2; other++) {
+        tiny_dump(json_pack("{s:f,s:{s:s,s:i,s:s}}", "ceiling_gbps", 51.5, "machine", "cpu", text_of(cpu, "name"),
+                            "cores", cores + other, "date", "2026-01-02T03:04:05Z"),
+                  path, "ceiling.json");
+        json_t *after = document("devices|--json"), *in = document("inspect|MODEL|--device|cpu|--json");
+        const json_t *same = json_array_get(get(after, "devices"), 0);
+        if (other) {
+            assert_true(json_is_null(get(same, "measured_gbps")));
+            assert_true(json_is_null(get(in, "machine")));
+        } else {
+            assert_true(fabs(number_of(same, "measured_gbps") - 51.5) < 1e-6);
+            assert_string_equal(text_of(same, "measured_date"), "2026-01-02T03:04:05Z");
+            assert_true(fabs(number_of(get(in, "machine"), "ceiling_gbps") - 51.5) < 1e-6);
+            assert_string_equal(text_of(get(in, "machine"), "device"), "cpu");
+        }
+        json_decref(after);
+        json_decref(in);
+    }
+    json_decref(before);
+    snprintf(path, sizeof path, "%s/batchone/ceiling.json", folder);
+    unlink(path);
+    ended e = command("devices", "");
+    assert_int_equal(e.code, 0);
+    assert_string_equal(e.err, "");
+    assert_non_null(strstr(e.out, "\ncpu "));
+    assert_true(none == (strstr(e.out, "no GPU: ") != NULL));
+    drop(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_usage_is_named_on_stderr),   cmocka_unit_test(help_goes_to_stdout),
-        cmocka_unit_test(run_prints_its_document),          cmocka_unit_test(run_stops_where_it_shall),
-        cmocka_unit_test(stop_strings_are_not_printed),     cmocka_unit_test(prompts_come_from_files_too),
-        cmocka_unit_test(an_unknown_chat_template_says_so), cmocka_unit_test(ctrl_c_ends_a_wait_for_the_prompt),
-        cmocka_unit_test(ctrl_c_ends_a_generation),         cmocka_unit_test(tokenize_goes_both_ways),
-        cmocka_unit_test(inspect_knows_the_floors),         cmocka_unit_test(a_broken_tokenizer_is_found),
-        cmocka_unit_test(bench_writes_whole_files),         cmocka_unit_test(a_cell_that_cannot_run_is_kept),
+        cmocka_unit_test(wrong_usage_is_named_on_stderr),
+        cmocka_unit_test(help_goes_to_stdout),
+        cmocka_unit_test(run_prints_its_document),
+        cmocka_unit_test(run_stops_where_it_shall),
+        cmocka_unit_test(stop_strings_are_not_printed),
+        cmocka_unit_test(prompts_come_from_files_too),
+        cmocka_unit_test(an_unknown_chat_template_says_so),
+        cmocka_unit_test(ctrl_c_ends_a_wait_for_the_prompt),
+        cmocka_unit_test(ctrl_c_ends_a_generation),
+        cmocka_unit_test(tokenize_goes_both_ways),
+        cmocka_unit_test(inspect_knows_the_floors),
+        cmocka_unit_test(a_broken_tokenizer_is_found),
+        cmocka_unit_test(bench_writes_whole_files),
+        cmocka_unit_test(a_cell_that_cannot_run_is_kept),
+        cmocka_unit_test(all_executors_are_those_of_the_device),
+        cmocka_unit_test(a_ceiling_is_remembered_for_its_machine),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
