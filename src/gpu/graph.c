@@ -204,6 +204,12 @@ b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path
     b1_status st = b1i_gpu_begin(gpu, err);
     if (st) goto done;
     snprintf(temporary, bytes, "%s.%ld.part", path, (long)getpid());
+    FILE *probe = fopen(temporary, "w"); /* the driver does not say what is wrong with a path */
+    if (!probe) {
+        st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
+        goto ended;
+    }
+    (void)fclose(probe);
     CUresult result =
         gpu->cu->cuGraphDebugDotPrint(graph->graph, temporary, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS);
     if (result) {
@@ -212,6 +218,7 @@ b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path
         st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
     }
     if (st) unlink(temporary);
+ended:
     b1i_gpu_end(gpu);
 done:
     b1i_free(temporary);
