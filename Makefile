@@ -4,7 +4,7 @@ PROMPT := Once upon a time, in a small village by the sea,
 TOKENS := 96
 
 .NOTPARALLEL:
-.PHONY: run test build bench peers model install clean
+.PHONY: run test test-gpu build bench peers model install clean
 
 # Installs, builds, fetches the default model; generates text on stdout, everything else goes to stderr.
 run: $(MODEL)
@@ -13,6 +13,11 @@ run: $(MODEL)
 
 test: build $(MODEL)
 	@ctest --preset release
+
+# What needs a GPU; fails where there is none.
+test-gpu: build $(MODEL)
+	@build/release/test_gpu --there
+	@ctest --preset release -L gpu
 
 build:
 	@tools/build

@@ -47,10 +47,11 @@ endfunction()
 
 function(b1_find_cuda)
   get_filename_component(cudacxx "$ENV{CUDACXX}" DIRECTORY)
-  find_program(B1_NVCC nvcc HINTS ${cudacxx} PATHS /usr/local/cuda/bin /opt/cuda/bin)
+  find_program(B1_NVCC nvcc HINTS ${cudacxx} PATHS /usr/local/cuda/bin /opt/cuda/bin
+               ${CMAKE_SOURCE_DIR}/.cache/cuda/nvidia/cu13/bin) # where tools/nvcc puts one
   mark_as_advanced(B1_NVCC)
   if(NOT B1_NVCC)
-    b1_no_cuda("nvcc was not found (in PATH, /usr/local/cuda/bin, or as CUDACXX)")
+    b1_no_cuda("no nvcc in PATH, in /usr/local/cuda/bin or as CUDACXX (tools/nvcc gets one)")
     return()
   endif()
   get_filename_component(bin ${B1_NVCC} REALPATH)

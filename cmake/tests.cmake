@@ -1,6 +1,7 @@
 # One executable per tests/test_*.c. Labels, for `ctest -L` and `-LE`:
 #   model   reads the default model (names B1_TEST_MODEL)
 #   slow    takes minutes under a sanitizer or an emulator
+#   gpu     does most of its work on a GPU; without one it runs what it can and skips the rest
 #   gpu     runs on an NVIDIA GPU, and skips where there is none
 
 set(B1_SLOW_TESTS test_greedy)
@@ -33,8 +34,29 @@ foreach(source ${TEST_SOURCES})
   if(name IN_LIST B1_SLOW_TESTS)
     list(APPEND labels slow)
   endif()
+  if(name MATCHES "^test_(cuda_|gpu$)")
+    list(APPEND labels gpu)
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
   if(CMAKE_CROSSCOMPILING)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT B1_EMULATED=1)
   endif()
 endforeach()
+
+# test_gpu on a driver that stands in for one: what it does without a GPU, and what it does when each call fails.
+if(TARGET test_gpu AND B1_CUDA_FOUND)
+  b1_add_fatbin(tests_gpu tests/kernels/gpu.cu)
+  target_compile_definitions(test_gpu PRIVATE B1_CUDA=1 B1I_TEST_FATBIN="${B1_FATBIN_FOLDER}/tests_gpu.fatbin")
+  set_property(SOURCE tests/test_gpu.c APPEND PROPERTY OBJECT_DEPENDS ${B1_FATBIN_FOLDER}/tests_gpu.fatbin)
+  add_library(fake_cuda SHARED tests/fake_cuda.c)
+  set_property(SOURCE tests/fake_cuda.c APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE})
+  set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 C_VISIBILITY_PRESET default
+                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
+  add_dependencies(test_gpu fake_cuda)
+  add_test(NAME test_gpu_fake COMMAND test_gpu WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1)
+  if(CMAKE_CROSSCOMPILING)
+    list(APPEND environment B1_EMULATED=1)
+  endif()
+  set_tests_properties(test_gpu_fake PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+endif()

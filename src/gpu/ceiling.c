@@ -46,7 +46,8 @@ static b1_status median_ns(b1i_gpu *gpu, const b1i_gpu_launch *launch, int passe
         B1I_TRY(b1i_gpu_event_ns(gpu, from, to, ns + i, err));
     }
     qsort(ns, (size_t)passes, sizeof *ns, by_value);
-    *out = ((double)ns[(passes - 1) / 2] + (double)ns[passes / 2]) / 2;
+    int low = (passes - 1) / 2, high = passes / 2;
+    *out = ((double)ns[low] + (double)ns[high]) / 2;
 fail:
     b1i_gpu_event_destroy(gpu, from);
     b1i_gpu_event_destroy(gpu, to);

@@ -163,7 +163,7 @@ fail:
     return st;
 }
 
-/* What lies in the context goes with it; pinned memory does so too, by name, for a poisoned context may not say so. */
+/* Memory is freed one by one, so that the count of what is alive holds; the rest goes with the context. */
 void b1i_gpu_close(b1i_gpu *gpu)
 {
     if (!gpu) return;

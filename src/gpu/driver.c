@@ -121,12 +121,6 @@ int b1i_gpu_count(b1_error *err)
     return count;
 }
 
-static int attribute(const b1i_driver *cu, CUdevice device, CUdevice_attribute which)
-{
-    int value = 0;
-    return cu->cuDeviceGetAttribute(&value, which, device) ? 0 : value;
-}
-
 void b1i_driver_write_uuid(char *out, size_t size, const CUuuid *uuid)
 {
     int at = snprintf(out, size, "GPU-");
@@ -146,20 +140,27 @@ b1_status b1i_gpu_describe(int ordinal, b1i_gpu_info *out, b1_error *err)
     if (st) return st;
     CUuuid uuid;
     size_t bytes = 0;
+    int l2 = 0;
+    const struct {
+        CUdevice_attribute which;
+        int *to;
+    } wanted[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major},
+                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor},
+                  {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->sms},
+                  {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2},
+                  {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &out->shared_bytes_block},
+                  {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &out->shared_bytes_sm}};
     CUresult result = cu->cuDeviceGetName(out->name, sizeof out->name, device);
     if (!result) result = cu->cuDeviceGetUuid(&uuid, device);
     if (!result) result = cu->cuDeviceTotalMem(&bytes, device);
+    for (size_t i = 0; !result && i < sizeof wanted / sizeof *wanted; i++)
+        result = cu->cuDeviceGetAttribute(wanted[i].to, wanted[i].which, device);
     if (result)
         return b1i_fail(err, B1_DEVICE, "GPU %d does not describe itself: %s", ordinal, b1i_driver_text(cu, result));
     b1i_driver_write_uuid(out->uuid, sizeof out->uuid, &uuid);
     out->driver = cu->version;
     out->memory_bytes = bytes;
-    out->major = attribute(cu, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-    out->minor = attribute(cu, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    out->sms = attribute(cu, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    out->l2_bytes = (uint64_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-    out->shared_bytes_block = attribute(cu, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-    out->shared_bytes_sm = attribute(cu, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    out->l2_bytes = (uint64_t)l2;
     out->free_bytes = b1i_nvml_free_bytes(out->uuid);
     return B1_OK;
 }

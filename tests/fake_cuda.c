@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A CUDA driver without a GPU, as libcuda.so.1: what src/gpu asks of one, in this process's memory. It runs the kernels
+ * of tests/kernels/gpu.cu in C and treats those of the ceiling as done at once. Strict where a driver is lenient: a
+ * call without a current context fails, and every object is counted.
+ *
+ * A test steers it through the variables and functions at the end, found with dlsym, and through the environment:
+ * FAKE_CUDA_VERSION, FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR.
+ */
+#include "kernels/gpu_args.h"
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEPTH = 16, LAUNCH_BYTES = 512, NODES = 256 };
+
+struct CUctx_st {
+    CUresult sticky;
+};
+struct CUstream_st {
+    char unused;
+};
+struct CUevent_st {
+    bool recorded;
+    double ms;
+};
+struct CUmod_st {
+    char unused;
+};
+struct CUfunc_st {
+    const char *name;
+    size_t arg_bytes;
+    int shared;
+};
+struct CUgraphNode_st {
+    CUfunction function;
+    unsigned char args[LAUNCH_BYTES];
+};
+struct CUgraph_st {
+    size_t nodes, edges;
+    struct CUgraphNode_st node[NODES];
+    CUgraphNode from[NODES], to[NODES];
+    CUgraphEdgeData edge[NODES];
+};
+struct CUgraphExec_st {
+    struct CUgraph_st graph; /* a copy: the graph may go first */
+};
+
+static struct CUfunc_st functions[] = {
+    {"k_test_step", sizeof(test_gpu_args), 48 << 10},
+    {"k_test_fault", sizeof(test_gpu_args), 48 << 10},
+    {"k_read_plain", 32, 48 << 10},
+    {"k_read_bulk", 32, 48 << 10},
+};
+
+/* ---- what a test steers and reads ---- */
+
+long fake_cuda_fail_in = -1; /* calls until one fails; negative: none */
+int fake_cuda_fail_with = CUDA_ERROR_OUT_OF_MEMORY;
+long fake_cuda_live; /* objects and allocations */
+int fake_cuda_depth; /* contexts that are pushed */
+size_t fake_cuda_memory = (size_t)1 << 40;
+double fake_cuda_ms; /* the device's clock */
+
+static CUcontext stack[DEPTH];
+
+/* Whether a call of the driver that takes no context may go on. */
+static CUresult entered(void)
+{
+    if (fake_cuda_fail_in >= 0 && fake_cuda_fail_in-- == 0) return (CUresult)fake_cuda_fail_with;
+    return CUDA_SUCCESS;
+}
+
+static CUresult in_context(void)
+{
+    if (fake_cuda_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    CUcontext now = stack[fake_cuda_depth - 1];
+    if (now->sticky) return now->sticky;
+    CUresult r = entered();
+    if (r == CUDA_ERROR_LAUNCH_FAILED) now->sticky = r;
+    return r;
+}
+
+#define ENTER(check)                   \
+    do {                               \
+        CUresult entered_ = (check)(); \
+        if (entered_) return entered_; \
+    } while (0)
+
+static void *make(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    if (!p) abort();
+    fake_cuda_live++;
+    return p;
+}
+
+static CUresult unmake(void *p)
+{
+    free(p);
+    fake_cuda_live--;
+    return CUDA_SUCCESS;
+}
+
+static int setting(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+/* ---- the driver and its devices ---- */
+
+CUresult cuInit(unsigned int flags)
+{
+    (void)flags;
+    return setting("FAKE_CUDA_DEVICES", 2) ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    *version = setting("FAKE_CUDA_VERSION", CUDA_VERSION);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **out)
+{
+    *out = error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+           : error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                               : "CUDA_ERROR_OTHER";
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **out)
+{
+    (void)error;
+    *out = "as a fake driver says";
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    ENTER(entered);
+    *count = setting("FAKE_CUDA_DEVICES", 2);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    ENTER(entered);
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    ENTER(entered);
+    (void)device;
+    snprintf(name, (size_t)length, "Fake GPU");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    ENTER(entered);
+    for (int i = 0; i < 16; i++) uuid->bytes[i] = (char)(i * 17 + device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
+{
+    ENTER(entered);
+    (void)device;
+    *bytes = fake_cuda_memory;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    ENTER(entered);
+    (void)device;
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = setting("FAKE_CUDA_MAJOR", 9);
+        break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = 4;
+        break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        *value = 1 << 20;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = 227 << 10;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        *value = 228 << 10;
+        break;
+    default:
+        *value = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- contexts and streams ---- */
+
+#if CUDA_VERSION >= 13000
+CUresult cuCtxCreate(CUcontext *out, CUctxCreateParams *params, unsigned int flags, CUdevice device)
+{
+    (void)params;
+#else
+CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device)
+{
+#endif
+    (void)flags, (void)device;
+    ENTER(entered);
+    if (fake_cuda_depth == DEPTH) return CUDA_ERROR_INVALID_VALUE;
+    *out = make(sizeof **out);
+    stack[fake_cuda_depth++] = *out;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy(CUcontext context) { return unmake(context); }
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    if (fake_cuda_depth == DEPTH) return CUDA_ERROR_INVALID_VALUE;
+    stack[fake_cuda_depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    if (fake_cuda_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    *context = stack[--fake_cuda_depth];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    if (fake_cuda_depth == 0) fake_cuda_depth = 1;
+    stack[fake_cuda_depth - 1] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = make(sizeof **out);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) { return unmake(stream); }
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    (void)stream;
+    return in_context();
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    (void)stream;
+    return in_context();
+}
+
+/* ---- memory ---- */
+
+CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    ENTER(in_context);
+    *free_bytes = fake_cuda_memory / 2;
+    *total = fake_cuda_memory;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
+{
+    ENTER(in_context);
+    if (bytes > fake_cuda_memory / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = (CUdeviceptr)(uintptr_t)memset(make(bytes), 0xa5, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr memory) { return unmake((void *)(uintptr_t)memory); }
+
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = memset(make(bytes), 0xa5, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void *memory) { return unmake(memory); }
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = (CUdeviceptr)(uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    ENTER(in_context);
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    ENTER(in_context);
+    (void)stream;
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream)
+{
+    ENTER(in_context);
+    (void)stream;
+    memset((void *)(uintptr_t)to, byte, bytes);
+    return CUDA_SUCCESS;
+}
+
+/* ---- modules and kernels ---- */
+
+CUresult cuModuleLoadData(CUmodule *out, const void *image)
+{
+    ENTER(in_context);
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic != 0xba55ed50u || (uintptr_t)image % 8) return CUDA_ERROR_INVALID_IMAGE;
+    *out = make(sizeof **out);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) { return unmake(module); }
+
+CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+{
+    ENTER(in_context);
+    (void)module;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (strcmp(functions[i].name, name) != 0) continue;
+        *out = functions + i;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    ENTER(in_context);
+    (void)function;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes)
+{
+    if (index) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 0;
+    *bytes = function->arg_bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
+{
+    ENTER(in_context);
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? function->shared : 32;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
+{
+    ENTER(in_context);
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->shared = value;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared)
+{
+    ENTER(in_context);
+    (void)function;
+    *blocks = threads > 0 && shared <= 227 << 10 ? 2048 / threads : 0;
+    return CUDA_SUCCESS;
+}
+
+/* Runs a kernel at once; what goes wrong in it is seen by the calls after it. */
+static void run(CUfunction function, const void *params)
+{
+    fake_cuda_ms += 0.5;
+    if (strcmp(function->name, "k_test_fault") == 0) stack[fake_cuda_depth - 1]->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (strcmp(function->name, "k_test_step") != 0) return;
+    test_gpu_args q;
+    memcpy(&q, params, sizeof q);
+    const uint32_t *in = (const uint32_t *)(uintptr_t)q.in;
+    uint32_t *out = (uint32_t *)(uintptr_t)q.out;
+    for (uint32_t i = 0; i < q.count; i++) out[i] = 3 * in[(7 * i + 1) % q.count] + q.value;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+    ENTER(in_context);
+    (void)extra;
+    if (!config->gridDimX || !config->gridDimY || !config->gridDimZ || !config->blockDimX || config->blockDimX > 1024 ||
+        (int)config->sharedMemBytes > function->shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    run(function, params[0]);
+    return CUDA_SUCCESS;
+}
+
+/* ---- events ---- */
+
+CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = make(sizeof **out);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) { return unmake(event); }
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    ENTER(in_context);
+    (void)stream;
+    event->recorded = true;
+    event->ms = fake_cuda_ms;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    ENTER(in_context);
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
+{
+    ENTER(in_context);
+    if (!from->recorded || !to->recorded) return CUDA_ERROR_INVALID_HANDLE;
+    *ms = (float)(to->ms - from->ms);
+    return CUDA_SUCCESS;
+}
+
+/* ---- graphs ---- */
+
+CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = make(sizeof **out);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) { return unmake(graph); }
+
+CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                              const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    ENTER(in_context);
+    (void)before;
+    if (count || graph->nodes == NODES || !params->gridDimX || !params->gridDimY || !params->gridDimZ ||
+        (int)params->sharedMemBytes > params->func->shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = &graph->node[graph->nodes++];
+    (*out)->function = params->func;
+    memcpy((*out)->args, params->kernelParams[0], params->func->arg_bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                   const CUgraphEdgeData *edges, size_t count)
+{
+    ENTER(in_context);
+    for (size_t i = 0; i < count; i++) {
+        const CUgraphEdgeData *e = edges + i;
+        bool full = e->type == 0 && e->from_port == 0, programmatic = e->type == 1 && e->from_port == 1;
+        if (from[i] == to[i] || !(full || programmatic) || graph->edges == NODES) return CUDA_ERROR_INVALID_VALUE;
+        graph->from[graph->edges] = from[i];
+        graph->to[graph->edges] = to[i];
+        graph->edge[graph->edges++] = *e;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    *out = make(sizeof **out);
+    (*out)->graph = *graph;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) { return unmake(exec); }
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+    ENTER(in_context);
+    (void)exec, (void)stream;
+    return CUDA_SUCCESS;
+}
+
+/* In the order of the nodes, which is that of a chain. */
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    ENTER(in_context);
+    (void)stream;
+    for (size_t i = 0; i < exec->graph.nodes; i++) run(exec->graph.node[i].function, exec->graph.node[i].args);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
+{
+    ENTER(in_context);
+    if (nodes) {
+        if (*count < graph->nodes) return CUDA_ERROR_INVALID_VALUE;
+        for (size_t i = 0; i < graph->nodes; i++) nodes[i] = &graph->node[i];
+    }
+    *count = graph->nodes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *count)
+{
+    ENTER(in_context);
+    if (from) {
+        if (!to || !edges || *count < graph->edges) return CUDA_ERROR_INVALID_VALUE;
+        memcpy(from, graph->from, graph->edges * sizeof *from);
+        memcpy(to, graph->to, graph->edges * sizeof *to);
+        memcpy(edges, graph->edge, graph->edges * sizeof *edges);
+    }
+    *count = graph->edges;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
+{
+    ENTER(in_context);
+    (void)node;
+    *type = CU_GRAPH_NODE_TYPE_KERNEL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flags)
+{
+    ENTER(in_context);
+    (void)flags;
+    FILE *f = fopen(path, "w");
+    if (!f) return CUDA_ERROR_OPERATING_SYSTEM;
+    fprintf(f, "digraph dot {\n");
+    for (size_t i = 0; i < graph->edges; i++)
+        fprintf(f, "\"%ld\" -> \"%ld\"\n", (long)(graph->from[i] - graph->node), (long)(graph->to[i] - graph->node));
+    fprintf(f, "}\n");
+    fclose(f);
+    return CUDA_SUCCESS;
+}
