@@ -15,6 +15,7 @@
 #include "gpu/driver.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -198,29 +199,28 @@ b1_status b1i_gpu_graph_describe(b1i_gpu *gpu, b1i_gpu_graph *graph, b1i_gpu_gra
 
 b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path, b1_error *err)
 {
+    b1_status st = B1_OK;
+    bool begun = false;
+    int fd = -1;
     size_t bytes = strlen(path) + 32;
     char *temporary = b1i_malloc(bytes);
     if (!temporary) return b1i_fail_memory(err, bytes);
-    b1_status st = b1i_gpu_begin(gpu, err);
-    if (st) goto done;
     snprintf(temporary, bytes, "%s.%ld.part", path, (long)getpid());
-    FILE *probe = fopen(temporary, "w"); /* the driver does not say what is wrong with a path */
-    if (!probe) {
+    B1I_TRY(b1i_gpu_begin(gpu, err));
+    begun = true;
+    /* Made here, for the driver does not say why it cannot. */
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
         st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
-        goto ended;
+        goto fail;
     }
-    (void)fclose(probe);
-    CUresult result =
-        gpu->cu->cuGraphDebugDotPrint(graph->graph, temporary, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS);
-    if (result) {
-        st = b1i_gpu_check(gpu, result, "writing a graph as DOT", err);
-    } else if (rename(temporary, path)) {
-        st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
-    }
-    if (st) unlink(temporary);
-ended:
-    b1i_gpu_end(gpu);
-done:
+    B1I_CU(gpu, cuGraphDebugDotPrint(graph->graph, temporary, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS),
+           "writing a graph as DOT");
+    if (rename(temporary, path)) st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
+fail:
+    if (fd >= 0) close(fd);
+    if (fd >= 0 && st) unlink(temporary);
+    if (begun) b1i_gpu_end(gpu);
     b1i_free(temporary);
     return st;
 }

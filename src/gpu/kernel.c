@@ -14,12 +14,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The image has no code for this device, or none that this driver can compile. */
-static bool foreign_image(CUresult result)
+/* What loading code gave; `name` is the fatbin's or the kernel's. Images that this device or driver cannot take are
+ * nobody's failure. */
+static b1_status check_code(b1i_gpu *gpu, CUresult result, const char *name, b1_error *err)
 {
-    return result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
-           result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND || result == CUDA_ERROR_INVALID_PTX ||
-           result == CUDA_ERROR_INVALID_IMAGE;
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+        result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND || result == CUDA_ERROR_INVALID_PTX ||
+        result == CUDA_ERROR_INVALID_IMAGE) {
+        return b1i_fail(err, B1_UNSUPPORTED,
+                        "this build has no kernels (%s) for compute capability %d.%d, which GPU %d (%s) has: %s", name,
+                        gpu->info.major, gpu->info.minor, gpu->info.ordinal, gpu->info.name,
+                        b1i_driver_text(gpu->cu, result));
+    }
+    char doing[160];
+    snprintf(doing, sizeof doing, "loading kernels (%s)", name);
+    return b1i_gpu_check(gpu, result, doing, err);
 }
 
 b1_status b1i_gpu_load(b1i_gpu *gpu, const char *name, const void *fatbin, b1_error *err)
@@ -34,15 +43,7 @@ b1_status b1i_gpu_load(b1i_gpu *gpu, const char *name, const void *fatbin, b1_er
         st = b1i_fail_memory(err, sizeof *module);
         goto fail;
     }
-    CUresult result = gpu->cu->cuModuleLoadData(&module->module, fatbin);
-    if (foreign_image(result)) {
-        st = b1i_fail(err, B1_UNSUPPORTED,
-                      "this build has no kernels (%s) for compute capability %d.%d, which GPU %d (%s) has: %s", name,
-                      gpu->info.major, gpu->info.minor, gpu->info.ordinal, gpu->info.name,
-                      b1i_driver_text(gpu->cu, result));
-        goto fail;
-    }
-    B1I_TRY(b1i_gpu_check(gpu, result, "loading kernels", err));
+    B1I_TRY(check_code(gpu, gpu->cu->cuModuleLoadData(&module->module, fatbin), name, err));
     module->image = fatbin;
     module->next = gpu->modules;
     gpu->modules = module;
@@ -57,19 +58,18 @@ fail:
 static b1_status find_function(b1i_gpu *gpu, b1i_gpu_kernel *kernel, b1_error *err)
 {
     b1_status st = B1_OK;
-    char doing[160];
-    snprintf(doing, sizeof doing, "loading kernel %s", kernel->name);
     CUresult result = CUDA_ERROR_NOT_FOUND;
     for (const b1i_gpu_module *m = gpu->modules; m && result == CUDA_ERROR_NOT_FOUND; m = m->next)
         result = gpu->cu->cuModuleGetFunction(&kernel->function, m->module, kernel->name);
     if (result == CUDA_ERROR_NOT_FOUND)
         return b1i_fail(err, B1_UNSUPPORTED, "this build has no kernel %s", kernel->name);
-    B1I_TRY(b1i_gpu_check(gpu, result, doing, err));
-    B1I_CU(gpu, cuFuncLoad(kernel->function), doing);
+    B1I_TRY(check_code(gpu, result, kernel->name, err));
+    B1I_TRY(check_code(gpu, gpu->cu->cuFuncLoad(kernel->function), kernel->name, err));
     size_t offset = 0, bytes = 0;
     if (gpu->cu->cuFuncGetParamInfo(kernel->function, 0, &offset, &bytes) == CUDA_SUCCESS) kernel->arg_bytes = bytes;
     int shared = 0;
-    B1I_CU(gpu, cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->function), doing);
+    B1I_CU(gpu, cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->function),
+           "describing a kernel");
     kernel->shared_bytes = (size_t)shared;
 fail:
     return st;

@@ -27,7 +27,7 @@ static bool ordered_failure(void)
 }
 
 /* What is wanted, what is free, and what this gpu's owner has taken. */
-static b1_status fail_memory(b1i_gpu *gpu, size_t bytes, const char *kind, const char *what, b1_error *err)
+static b1_status fail_device(b1i_gpu *gpu, size_t bytes, const char *what, b1_error *err)
 {
     size_t free_bytes = 0, total = 0, taken = 0;
     gpu->cu->cuMemGetInfo(&free_bytes, &total);
@@ -36,10 +36,16 @@ static b1_status fail_memory(b1i_gpu *gpu, size_t bytes, const char *kind, const
     pthread_mutex_unlock(&gpu->lock);
     return b1i_fail(
         err, B1_MEMORY,
-        "not enough %s memory for %s: %.3f GB wanted; GPU %d (%s) has %.3f of %.3f GB free, and %.3f GB are "
-        "taken by this engine",
-        kind, what, (double)bytes / 1e9, gpu->info.ordinal, gpu->info.name, (double)free_bytes / 1e9,
-        (double)total / 1e9, (double)taken / 1e9);
+        "not enough device memory for %s: %.3f GB wanted; GPU %d (%s) has %.3f of %.3f GB free, and %.3f GB "
+        "are taken by this engine",
+        what, (double)bytes / 1e9, gpu->info.ordinal, gpu->info.name, (double)free_bytes / 1e9, (double)total / 1e9,
+        (double)taken / 1e9);
+}
+
+static b1_status fail_pinned(size_t bytes, const char *what, b1_error *err)
+{
+    return b1i_fail(err, B1_MEMORY, "not enough pinned memory for %s: %.3f GB wanted, the machine has %.3f GB to spare",
+                    what, (double)bytes / 1e9, (double)b1i_memory_available() / 1e9);
 }
 
 static void remember(b1i_gpu *gpu, b1i_gpu_memory *memory)
@@ -78,7 +84,7 @@ b1_status b1i_gpu_alloc(b1i_gpu *gpu, size_t bytes, const char *what, b1i_gpu_pt
     CUresult result =
         ordered_failure() ? CUDA_ERROR_OUT_OF_MEMORY : gpu->cu->cuMemAlloc(&memory->device, memory->bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        st = fail_memory(gpu, bytes, "device", what, err);
+        st = fail_device(gpu, bytes, what, err);
         goto fail;
     }
     B1I_TRY(b1i_gpu_check(gpu, result, "allocating memory", err));
@@ -121,7 +127,7 @@ b1_status b1i_gpu_host_alloc(b1i_gpu *gpu, size_t bytes, const char *what, void 
     CUresult result =
         ordered_failure() ? CUDA_ERROR_OUT_OF_MEMORY : gpu->cu->cuMemHostAlloc(&memory->host, memory->bytes, flags);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        st = fail_memory(gpu, bytes, "pinned host", what, err);
+        st = fail_pinned(bytes, what, err);
         goto fail;
     }
     B1I_TRY(b1i_gpu_check(gpu, result, "allocating pinned memory", err));
