@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs: a chain of launches, built node by node and instantiated once; what it is read back from the driver's graph.
+ * Graphs: a chain of launches, captured and instantiated once; what it is read back from the driver's graph.
  *
  * A programmatic edge leaves its kernel by the programmatic port: it lets the next kernel start when every block of
  * this one has called griddepcontrol.launch_dependents or ended, and griddepcontrol.wait there returns when this one
- * has ended and its writes are visible. These are the edges that a capture makes of launches with programmatic stream
- * serialisation. (The launch-order port would start the next kernel when all blocks of this one have begun, asked for
- * or not.) The order over more than one edge is the kernels' business: each must wait before it ends.
+ * has ended and its writes are visible. The edges come from a capture of launches with programmatic stream
+ * serialisation: given to cuGraphAddDependencies with their ports, the driver (580) made full dependencies of them. The
+ * order over more than one edge is the kernels' business: each must wait before it ends.
  */
 #include "gpu/gpu.h"
 
@@ -27,52 +27,49 @@ struct b1i_gpu_graph {
     const char *last_name; /* of the last kernel */
 };
 
-static b1_status add_node(b1i_gpu *gpu, CUgraph graph, const b1i_gpu_launch *launch, CUgraphNode *node, b1_error *err)
-{
-    b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
-    if (st) return st;
-    void *args[] = {(void *)launch->args}; /* which the driver copies */
-    const CUDA_KERNEL_NODE_PARAMS params = {
-        .func = launch->kernel->function,
-        .gridDimX = launch->grid[0],
-        .gridDimY = launch->grid[1],
-        .gridDimZ = launch->grid[2],
-        .blockDimX = launch->threads,
-        .blockDimY = 1,
-        .blockDimZ = 1,
-        .sharedMemBytes = launch->shared_bytes,
-        .kernelParams = args,
-    };
-    char doing[256];
-    snprintf(doing, sizeof doing, "adding kernel %s, %u×%u×%u blocks of %u threads, to a graph", launch->kernel->name,
-             launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
-    return b1i_gpu_check(gpu, gpu->cu->cuGraphAddKernelNode(node, graph, NULL, 0, &params), doing, err);
-}
-
-/* Nodes, then the edges of the chain: edge i leads from node i to node i + 1. */
-static b1_status build(b1i_gpu *gpu, CUgraph graph, const b1i_gpu_launch *launches, int count, bool programmatic,
-                       b1_error *err)
+/* The launches as a stream would have them, which the driver turns into nodes and edges. */
+static b1_status capture(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, bool programmatic, b1_error *err)
 {
     b1_status st = B1_OK;
-    CUgraphNode *nodes = b1i_calloc((size_t)count, sizeof *nodes);
-    CUgraphEdgeData *edges = b1i_calloc((size_t)count, sizeof *edges); /* zeros: full dependencies */
-    if (!nodes || !edges) {
-        st = b1i_fail_memory(err, (size_t)count * sizeof *nodes);
+    for (int i = 0; st == B1_OK && i < count; i++) {
+        const b1i_gpu_launch *launch = &launches[i];
+        CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value = {.programmaticStreamSerializationAllowed = 1}};
+        const CUlaunchConfig config = {
+            .gridDimX = launch->grid[0],
+            .gridDimY = launch->grid[1],
+            .gridDimZ = launch->grid[2],
+            .blockDimX = launch->threads,
+            .blockDimY = 1,
+            .blockDimZ = 1,
+            .sharedMemBytes = launch->shared_bytes,
+            .hStream = gpu->stream,
+            .attrs = &early,
+            .numAttrs = programmatic && i > 0 && !launch->full_edge,
+        };
+        void *args[] = {(void *)launch->args}; /* which the driver copies */
+        char doing[256];
+        st = b1i_gpu_launch_fits(gpu, launch, err);
+        if (st != B1_OK) break;
+        snprintf(doing, sizeof doing, "adding kernel %s, %u×%u×%u blocks of %u threads, to a graph",
+                 launch->kernel->name, launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
+        st = b1i_gpu_check(gpu, gpu->cu->cuLaunchKernelEx(&config, launch->kernel->function, args, NULL), doing, err);
+    }
+    return st;
+}
+
+static b1_status build(b1i_gpu *gpu, CUgraph *graph, const b1i_gpu_launch *launches, int count, bool programmatic,
+                       b1_error *err)
+{
+    b1_status st;
+    B1I_CU(gpu, cuStreamBeginCapture_v2(gpu->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "making a graph");
+    st = capture(gpu, launches, count, programmatic, err);
+    if (st != B1_OK) {
+        gpu->cu->cuStreamEndCapture(gpu->stream, graph); /* leaves no graph where the capture failed */
         goto fail;
     }
-    for (int i = 0; i < count; i++) B1I_TRY(add_node(gpu, graph, launches + i, nodes + i, err));
-    for (int i = 0; programmatic && i < count - 1; i++) {
-        if (launches[i + 1].full_edge) continue;
-        edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-        edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-    }
-    if (count > 1) {
-        B1I_CU(gpu, cuGraphAddDependencies_v2(graph, nodes, nodes + 1, edges, (size_t)count - 1),
-               "adding edges to a graph");
-    }
+    B1I_CU(gpu, cuStreamEndCapture(gpu->stream, graph), "making a graph");
 fail:
-    b1i_free(nodes);
-    b1i_free(edges);
     return st;
 }
 
@@ -103,8 +100,7 @@ b1_status b1i_gpu_graph_create(b1i_gpu *gpu, const b1i_gpu_launch *launches, int
     }
     graph->kernels = count;
     graph->last_name = launches[count - 1].kernel->name;
-    B1I_CU(gpu, cuGraphCreate(&graph->graph, 0), "making a graph");
-    B1I_TRY(build(gpu, graph->graph, launches, count, programmatic, err));
+    B1I_TRY(build(gpu, &graph->graph, launches, count, programmatic, err));
     B1I_CU(gpu, cuGraphInstantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
     B1I_CU(gpu, cuGraphUpload(graph->exec, gpu->stream), "uploading a graph");
     *out = graph;
