@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr int WARPS = B1I_ATTENTION_WARPS, THREADS = WARPS * 32, HEADS = B1I_HEADS_PASS, SPLITS_MAX = B1I_SPLITS_MAX;
+constexpr int WARPS = B1I_ATTENTION_WARPS, THREADS = WARPS * 32, HEADS = B1I_HEADS_PASS;
 constexpr float LOG2E = 1.4426950408889634f;
 
 template <int D> struct shape {
@@ -59,102 +59,162 @@ __device__ __forceinline__ job make_job(const b1i_attention_args &a, const b1i_s
     return j;
 }
 
-/* One head in place, a lane's pairs (j, j + head_dim / 2): norm where there is one, RoPE, a factor. */
-template <int D>
-__device__ __forceinline__ void turn(const b1i_attention_args &a, const float *x, const float *norm, int row, int lane,
-                                     float factor, float (&low)[shape<D>::PAIRS], float (&high)[shape<D>::PAIRS])
-{
-    const int half = a.head_dim / 2;
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < shape<D>::PAIRS; i++) {
-        const int j = lane + 32 * i;
-        low[i] = j < half ? __ldcg(x + j) : 0;
-        high[i] = j < half ? __ldcg(x + j + half) : 0;
-        sum += low[i] * low[i] + high[i] * high[i];
-    }
-    if (!a.prologue) {
-#pragma unroll
-        for (int i = 0; i < shape<D>::PAIRS; i++) low[i] *= factor, high[i] *= factor;
-        return;
-    }
-    float inverse = norm ? 1 / sqrtf(warp_sum(sum) / (float)a.head_dim + a.eps) : 1;
-    const float *cs = ptr<const float>(a.cos) + row * half, *sn = ptr<const float>(a.sin) + row * half;
-#pragma unroll
-    for (int i = 0; i < shape<D>::PAIRS; i++) {
-        const int j = lane + 32 * i;
-        if (j >= half) continue;
-        float u = low[i], v = high[i];
-        if (norm) {
-            u = u * inverse * norm[j];
-            v = v * inverse * norm[j + half];
-        }
-        const float c = __ldcg(cs + j), s = __ldcg(sn + j);
-        low[i] = (u * c - v * s) * factor;
-        high[i] = (v * c + u * s) * factor;
-    }
-}
+/* A lane's pairs (j, j + head_dim / 2) of one head. */
+template <int D> struct pairs {
+    static constexpr int COUNT = shape<D>::PAIRS;
+    float low[COUNT], high[COUNT];
 
-/* The block's queries, times scale · log2 e, as f32 [8][Q_STRIDE] with zeros past head_dim and past the pass's heads. */
-template <int D> __device__ void make_queries(const b1i_attention_args &a, const job &j, float *queries)
+    __device__ __forceinline__ void load(const float *x, int half, int lane)
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const int j = lane + 32 * i;
+            low[i] = j < half ? __ldcg(x + j) : 0;
+            high[i] = j < half ? __ldcg(x + j + half) : 0;
+        }
+    }
+    __device__ __forceinline__ void scale(float factor)
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) low[i] *= factor, high[i] *= factor;
+    }
+    /* x / rms(x) · weight */
+    __device__ __forceinline__ void norm(const float *weight, int half, float eps, int lane)
+    {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) sum += low[i] * low[i] + high[i] * high[i];
+        const float inverse = 1 / sqrtf(warp_sum(sum) / (float)(2 * half) + eps);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const int j = lane + 32 * i;
+            low[i] = j < half ? low[i] * inverse * weight[j] : 0;
+            high[i] = j < half ? high[i] * inverse * weight[j + half] : 0;
+        }
+    }
+    /* Turns by the angles whose cos is in turns.low and sin in turns.high. */
+    __device__ __forceinline__ void turn(const pairs &turns)
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const float u = low[i], v = high[i];
+            low[i] = u * turns.low[i] - v * turns.high[i];
+            high[i] = v * turns.low[i] + u * turns.high[i];
+        }
+    }
+    /* cos and sin of a row of the step. They are there from the step's beginning on. */
+    __device__ __forceinline__ void load_turns(const b1i_attention_args &a, int row, int lane)
+    {
+        const int half = a.head_dim / 2;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const int j = lane + 32 * i;
+            low[i] = j < half ? __ldcg(ptr<const float>(a.cos) + row * half + j) : 0;
+            high[i] = j < half ? __ldcg(ptr<const float>(a.sin) + row * half + j) : 0;
+        }
+    }
+};
+
+/* The block's queries, times scale · log2 e, as f32 [8][Q_STRIDE] with zeros past head_dim and past the pass's heads.
+ * `mine` holds what was loaded of heads warp and warp + WARPS. */
+template <int D>
+__device__ __forceinline__ void make_queries(const b1i_attention_args &a, const job &j, pairs<D> (&mine)[HEADS / WARPS],
+                                             const pairs<D> &turns, float *queries)
 {
     const int lane = threadIdx.x % 32, half = a.head_dim / 2;
-    const float *q = ptr<const float>(a.q) + j.row * a.q_stride +
-                     (int64_t)(j.head * a.group + j.pass * HEADS) * a.head_dim;
-    for (int h = threadIdx.x / 32; h < HEADS; h += WARPS) {
+#pragma unroll
+    for (int k = 0; k < HEADS / WARPS; k++) {
+        const int h = threadIdx.x / 32 + k * WARPS;
         float *to = queries + h * shape<D>::Q_STRIDE;
-        if (h >= j.heads || a.head_dim < D)
+        if (h >= j.heads || a.head_dim < D) {
             for (int d = lane; d < D; d += 32) to[d] = 0;
+            __syncwarp(); /* the zeros before the values of other lanes */
+        }
         if (h >= j.heads) continue;
-        __syncwarp(); /* the zeros before the values of other lanes */
-        float low[shape<D>::PAIRS], high[shape<D>::PAIRS];
-        turn<D>(a, q + h * a.head_dim, ptr<const float>(a.q_norm), j.row, lane, a.scale * LOG2E, low, high);
+        if (a.prologue && a.q_norm) mine[k].norm(ptr<const float>(a.q_norm), half, a.eps, lane);
+        if (a.prologue) mine[k].turn(turns);
+        mine[k].scale(a.scale * LOG2E);
 #pragma unroll
         for (int i = 0; i < shape<D>::PAIRS; i++)
             if (lane + 32 * i < half) {
-                to[lane + 32 * i] = low[i];
-                to[lane + 32 * i + half] = high[i];
+                to[lane + 32 * i] = mine[k].low[i];
+                to[lane + 32 * i + half] = mine[k].high[i];
             }
     }
 }
 
-/* Keys and values of this step that fall into the part: bf16 [8 rows][2][D], their positions in `where` (−1: none).
- * Each row's block writes its own into the cache for later steps. */
-template <int D>
-__device__ void make_new(const b1i_attention_args &a, const job &j, const b1i_step_params *step, __nv_bfloat16 *fresh,
-                         int *where)
+/* The position of row `r` of the step where its key and value fall into this part of the row's own sequence; else −1. */
+__device__ __forceinline__ int new_position(const job &j, const b1i_step_params *step, int r)
 {
-    const int lane = threadIdx.x % 32, half = a.head_dim / 2, n = __ldcg(&step->n);
-    const uint64_t sequence = __ldcg(&step->row[j.row].kv);
-    for (int r = threadIdx.x / 32; r < B1I_CUDA_ROWS; r += WARPS) {
-        const int position = r < n && __ldcg(&step->row[r].kv) == sequence ? __ldcg(&step->row[r].position) : -1;
-        const bool mine = position >= j.begin * B1I_KV_TILE && position < j.end * B1I_KV_TILE && position < j.limit;
-        if (lane == 0) where[r] = mine ? position : -1;
-        if (!mine) continue;
-        float low[shape<D>::PAIRS], high[shape<D>::PAIRS];
-        __nv_bfloat16 *keys = fresh + r * 2 * D, *values = keys + D;
-        turn<D>(a, ptr<const float>(a.k) + r * a.k_stride + j.head * a.head_dim, ptr<const float>(a.k_norm), r, lane, 1,
-                low, high);
-        const float *v = ptr<const float>(a.v) + r * a.v_stride + j.head * a.head_dim;
-        for (int d = lane; d < D; d += 32) {
-            if (a.head_dim < D) keys[d] = __float2bfloat16_rn(0);
-            values[d] = __float2bfloat16_rn(d < a.head_dim ? __ldcg(v + d) : 0);
-        }
+    if (r >= __ldcg(&step->n) || __ldcg(&step->row[r].kv) != __ldcg(&step->row[j.row].kv)) return -1;
+    const int position = __ldcg(&step->row[r].position);
+    return position >= j.begin * B1I_KV_TILE && position < j.end * B1I_KV_TILE && position < j.limit ? position : -1;
+}
+
+/* Key and value of row `r`, as bf16 [2][D], into shared memory; the row's own block writes them into the cache too, for
+ * later steps. */
+template <int D>
+__device__ void make_new(const b1i_attention_args &a, const job &j, int r, int position, pairs<D> &key,
+                         const float (&value)[D / 32], const pairs<D> &turns, __nv_bfloat16 *fresh)
+{
+    const int lane = threadIdx.x % 32, half = a.head_dim / 2;
+    __nv_bfloat16 *keys = fresh + r * 2 * D, *values = keys + D;
+    if (a.k_norm) key.norm(ptr<const float>(a.k_norm), half, a.eps, lane);
+    key.turn(turns);
+    if (a.head_dim < D) {
+        for (int d = lane; d < D; d += 32) keys[d] = __float2bfloat16_rn(0);
         __syncwarp(); /* the zeros before the values of other lanes */
-#pragma unroll
-        for (int i = 0; i < shape<D>::PAIRS; i++)
-            if (lane + 32 * i < half) {
-                keys[lane + 32 * i] = __float2bfloat16_rn(low[i]);
-                keys[lane + 32 * i + half] = __float2bfloat16_rn(high[i]);
-            }
-        if (r != j.row || j.pass != 0) continue;
-        __syncwarp(); /* the row is complete before it is read across lanes */
-        __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
-        for (int d = lane; d < D; d += 32) {
-            cache[key_index<D>(position % B1I_KV_TILE, d)] = keys[d];
-            cache[shape<D>::TILE + value_index<D>(position % B1I_KV_TILE, d)] = values[d];
-        }
     }
+#pragma unroll
+    for (int i = 0; i < D / 32; i++) values[lane + 32 * i] = __float2bfloat16_rn(value[i]);
+#pragma unroll
+    for (int i = 0; i < shape<D>::PAIRS; i++)
+        if (lane + 32 * i < half) {
+            keys[lane + 32 * i] = __float2bfloat16_rn(key.low[i]);
+            keys[lane + 32 * i + half] = __float2bfloat16_rn(key.high[i]);
+        }
+    if (r != j.row || j.pass != 0) return;
+    __syncwarp(); /* the row is complete before it is read across lanes */
+    __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
+    for (int d = lane; d < D; d += 32) {
+        cache[key_index<D>(position % B1I_KV_TILE, d)] = keys[d];
+        cache[shape<D>::TILE + value_index<D>(position % B1I_KV_TILE, d)] = values[d];
+    }
+}
+
+/* Queries, and the step's own keys and values that this part sees. All that lies in the way of the first product is
+ * loaded before any of it is used. */
+template <int D>
+__device__ __forceinline__ void prologue(const b1i_attention_args &a, const job &j, const b1i_step_params *step,
+                                         float *queries, __nv_bfloat16 *fresh, int *where)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, half = a.head_dim / 2;
+    pairs<D> turns, mine[HEADS / WARPS], key, key_turns;
+    float value[D / 32];
+    int position[B1I_CUDA_ROWS / WARPS];
+    if (a.prologue) turns.load_turns(a, j.row, lane);
+#pragma unroll
+    for (int k = 0; k < B1I_CUDA_ROWS / WARPS; k++)
+        position[k] = a.prologue ? new_position(j, step, warp + k * WARPS) : -1;
+    wait_inputs();
+    const float *q = ptr<const float>(a.q) + j.row * a.q_stride +
+                     (int64_t)(j.head * a.group + j.pass * HEADS) * a.head_dim;
+#pragma unroll
+    for (int k = 0; k < HEADS / WARPS; k++)
+        if (warp + k * WARPS < j.heads) mine[k].load(q + (warp + k * WARPS) * a.head_dim, half, lane);
+#pragma unroll
+    for (int k = 0; k < B1I_CUDA_ROWS / WARPS; k++) {
+        const int r = warp + k * WARPS;
+        if (lane == 0) where[r] = position[k];
+        if (position[k] < 0) continue;
+        const float *v = ptr<const float>(a.v) + r * a.v_stride + j.head * a.head_dim;
+        key.load(ptr<const float>(a.k) + r * a.k_stride + j.head * a.head_dim, half, lane);
+#pragma unroll
+        for (int i = 0; i < D / 32; i++) value[i] = lane + 32 * i < a.head_dim ? __ldcg(v + lane + 32 * i) : 0;
+        key_turns.load_turns(a, r, lane);
+        make_new<D>(a, j, r, position[k], key, value, key_turns, fresh);
+    }
+    make_queries<D>(a, j, mine, turns, queries);
 }
 
 /* Puts the step's own keys (which = 0) or values (1) of block `block` into its slot. `mine` is where[lane]. */
@@ -323,41 +383,43 @@ template <int D> __device__ void merge_warps(const b1i_attention_args &a, const 
             continue;
         }
         __stcg((float4 *)(part + head * D + d), v);
-        if (d == 0) {
-            __stcg(part + HEADS * D + head, most);
-            __stcg(part + HEADS * D + HEADS + head, sum);
-        }
+        if (d == 0) __stcg((float2 *)(part + HEADS * D) + head, make_float2(most, sum));
     }
 }
 
-/* The context's parts become the result. `parts` [splits][8 · (D + 2)]. */
-template <int D> __device__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts, float *memory)
+/* The context's parts become the result. `parts` [splits][8 · D values, 8 · (maximum, sum)]. Sixteen parts are loaded
+ * at once: what counts here is how often memory is waited for. */
+template <int D> __device__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts)
 {
-    float *weight = memory, *sums = memory + HEADS * SPLITS_MAX; /* [8][splits], [8] */
-    constexpr int PART = HEADS * (D + 2);
-    for (int i = threadIdx.x; i < j.heads * a.splits; i += THREADS)
-        weight[i / a.splits * SPLITS_MAX + i % a.splits] = __ldcg(parts + i % a.splits * PART + HEADS * D + i / a.splits);
-    __syncthreads(); /* orders the maxima before the search for the largest */
-    if (threadIdx.x < j.heads) {
-        float *w = weight + threadIdx.x * SPLITS_MAX, most = -INFINITY, sum = 0;
-        for (int s = 0; s < a.splits; s++) most = fmaxf(most, w[s]);
-        for (int s = 0; s < a.splits; s++) {
-            w[s] = part_scale(w[s], most);
-            sum += w[s] * __ldcg(parts + s * PART + HEADS * D + HEADS + threadIdx.x);
-        }
-        sums[threadIdx.x] = sum;
-    }
-    __syncthreads(); /* orders the weights before everybody's sums */
+    constexpr int PART = HEADS * (D + 2), BATCH = 16;
     for (int i = threadIdx.x; i < j.heads * (D / 4); i += THREADS) {
         const int head = i / (D / 4), d = i % (D / 4) * 4;
+        float most = -INFINITY, sum = 0;
         float4 v = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-        for (int s = 0; s < a.splits; s++) {
-            const float4 x = __ldcg((const float4 *)(parts + s * PART + head * D + d));
-            const float w = weight[head * SPLITS_MAX + s];
-            v.x += w * x.x, v.y += w * x.y, v.z += w * x.z, v.w += w * x.w;
+        for (int from = 0; from < a.splits; from += BATCH) {
+            float4 x[BATCH];
+            float2 w[BATCH];
+            float m = most;
+#pragma unroll
+            for (int s = 0; s < BATCH; s++) {
+                const float *part = parts + (from + s) * PART;
+                const bool there = from + s < a.splits;
+                w[s] = there ? __ldcg((const float2 *)(part + HEADS * D) + head) : make_float2(-INFINITY, 0);
+                x[s] = there ? __ldcg((const float4 *)(part + head * D + d)) : make_float4(0, 0, 0, 0);
+            }
+#pragma unroll
+            for (int s = 0; s < BATCH; s++) m = fmaxf(m, w[s].x);
+            const float before = part_scale(most, m);
+            v.x *= before, v.y *= before, v.z *= before, v.w *= before, sum *= before;
+#pragma unroll
+            for (int s = 0; s < BATCH; s++) {
+                const float scale = part_scale(w[s].x, m);
+                v.x += scale * x[s].x, v.y += scale * x[s].y, v.z += scale * x[s].z, v.w += scale * x[s].w;
+                sum += scale * w[s].y;
+            }
+            most = m;
         }
-        put_out(a, j, head, d, v, sums[head]);
+        put_out(a, j, head, d, v, sum);
     }
 }
 
@@ -383,13 +445,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     const char *from = j.kv + (int64_t)first * 2 * S::SLOT;
     for (int c = 0; c < S::SLOTS; c++)
         blocks.prime(c, from + (int64_t)(c / 2) * WARPS * 2 * S::SLOT + c % 2 * S::SLOT, c < chunks ? S::SLOT : 0, lane);
-    wait_inputs();
-
-    make_queries<D>(a, j, queries);
-    if (a.prologue)
-        make_new<D>(a, j, step, fresh, where);
-    else if (threadIdx.x < B1I_CUDA_ROWS)
-        where[threadIdx.x] = -1;
+    prologue<D>(a, j, step, queries, fresh, where);
     __syncthreads(); /* orders queries, new keys and values before everybody's reads */
 
     query<D> q;
@@ -428,13 +484,15 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     __syncthreads(); /* orders the warps' results before the merge */
     merge_warps<D>(a, j, memory, parts + blockIdx.x * HEADS * (D + 2));
     if (a.splits == 1) return;
-    __threadfence(); /* this thread's part before the arrival */
-    __syncthreads(); /* everybody's before thread 0's arrival; the warps' results have been read */
-    if (threadIdx.x == 0) last = atomicAdd(ptr<unsigned>(a.arrived) + place, 1) == (unsigned)a.splits - 1;
-    __syncthreads(); /* orders `last` */
+    __syncthreads(); /* everybody's part before thread 0's arrival */
+    if (threadIdx.x == 0) {
+        __threadfence(); /* the block's part before its arrival */
+        last = atomicAdd(ptr<unsigned>(a.arrived) + place, 1) == (unsigned)a.splits - 1;
+        __threadfence(); /* the arrivals before the reads of what was written ahead of them */
+    }
+    __syncthreads(); /* orders `last` and the fence before everybody's reads */
     if (!last) return;
-    __threadfence(); /* the arrivals before the reads of what was written ahead of them */
-    merge_parts<D>(a, j, parts, (float *)memory);
+    merge_parts<D>(a, j, parts);
     if (threadIdx.x == 0) ptr<unsigned>(a.arrived)[place] = 0;
 }
 

@@ -34,11 +34,20 @@ extern "C" __global__ void __launch_bounds__(1024) k_begin(const __grid_constant
     const int r = blockIdx.x;
     release_next();
     wait_inputs();
-    const volatile b1i_step_params *staged = ptr<const volatile b1i_step_params>(a.staged);
-    if (r == 0 && threadIdx.x < sizeof(b1i_step_params) / 4)
-        ptr<uint32_t>(a.step)[threadIdx.x] = ((const volatile uint32_t *)staged)[threadIdx.x];
-    if (r >= staged->n) return;
-    const int token = staged->row[r].token, position = staged->row[r].position;
+    /* Pinned memory is far: one warp reads it, once. */
+    constexpr int WORDS = sizeof(b1i_step_params) / 4;
+    __shared__ union {
+        uint32_t word[WORDS];
+        b1i_step_params params;
+    } staged;
+    for (int i = threadIdx.x; threadIdx.x < 32 && i < WORDS; i += 32) {
+        const uint32_t word = ((const volatile uint32_t *)a.staged)[i];
+        staged.word[i] = word;
+        if (r == 0) ptr<uint32_t>(a.step)[i] = word;
+    }
+    __syncthreads(); /* orders the parameters before everybody's reads */
+    if (r >= staged.params.n) return;
+    const int token = staged.params.row[r].token, position = staged.params.row[r].position;
     float *x = ptr<float>(a.x) + r * a.x_stride;
     for (int c = threadIdx.x; c < a.embedding.cols; c += blockDim.x) x[c] = tile_value(a.embedding, token, c);
     for (int j = threadIdx.x; j < a.half; j += blockDim.x) {
