@@ -822,11 +822,12 @@ static void test_failures(void **state)
     rig_close();
     rig.f = fixture_read(k->fixture);
     const long before = b1i_gpu_alloc_live();
-    long most = 0, all, failed = 0;
+    enum { QUIET = 8, MOST = 200 }; /* tries without a failure that end it: prefill may be done without */
+    long most = 0, all, failed = 0, quiet = 0, n = 0;
     must(whole_life(k->fixture, k->executor, &all, err));
     assert_int_equal(b1i_gpu_alloc_live(), before);
     assert_true(all > 0);
-    for (long n = 0; n < all + 8; n++) {
+    for (; quiet < QUIET && n < MOST; n++) {
         b1_error err = {0};
         b1i_gpu_alloc_fail_at(n);
         b1_status st = whole_life(k->fixture, k->executor, &most, &err);
@@ -834,11 +835,12 @@ static void test_failures(void **state)
         if (st != B1_OK && (st != B1_MEMORY || !*err.message))
             fail_msg("allocation %ld failed: %s: %s", n, b1_status_name(st), err.message);
         failed += st != B1_OK;
+        quiet = st == B1_OK ? quiet + 1 : 0;
         if (n == 0) assert_int_equal(st, B1_MEMORY);
         assert_int_equal(b1i_gpu_alloc_live(), before);
-        if (quick_here() && n % 3) n++;
     }
-    print_message("%s: %ld allocations, %ld failures said so\n", k->name, all, failed);
+    assert_true(n < MOST && failed > all / 2);
+    print_message("%s: %ld allocations live, %ld failures said so\n", k->name, all, failed);
     must(whole_life(k->fixture, k->executor, &most, err));
     assert_int_equal(b1i_gpu_alloc_live(), before);
     rig_close();
@@ -998,7 +1000,6 @@ int main(int argc, char **argv)
         add(test_repeats, "repeats", &qwen, executors[e]);
     }
     add(test_failures, "failures", &tied, "fused_pdl");
-    add(test_failures, "failures", &quantised, "separate_graph");
     for (int e = 0; e < EXECUTORS; e++)
         add_to(test_greedy, "greedy", &smollm, executors[e], e + 1 == EXECUTORS ? greedy_close : NULL);
     printf("kernels of the CPU: %s\n", b1i_kernels_best()->name);
