@@ -48,7 +48,7 @@ static void test_logits(void **state)
         /* many equal ones, all equal, −0 beside 0, the extremes of f32 */
         uint32_t range = round % 5 == 0 ? 1 : round % 5 == 1 ? 3 : 100000;
         for (int i = 0; i < VOCAB; i++) {
-            x[i] = (float)random_below(range) - (float)(range / 2);
+            x[i] = (float)((int)random_below(range) - (int)(range / 2));
             if (x[i] == 0 && random_below(2)) x[i] = -0.0f;
             if (round % 7 == 3) x[i] = i % 2 ? -3.4028235e38f : x[i] * 1e30f;
         }
