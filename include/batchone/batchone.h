@@ -96,7 +96,9 @@ typedef struct b1_engine_options {
  * is wrong; B1_UNSUPPORTED: the executor or device cannot run this model, or there is no such device; B1_DEVICE: the
  * device failed; B1_CANCELLED: `progress` returned false. A GPU that failed in a way that cannot be mended (an illegal
  * address, …) poisons its engine: each later call on it or its sessions that needs the GPU returns the same sentence as
- * B1_DEVICE; other engines go on. */
+ * B1_DEVICE. Other engines on GPUs in this process, and those opened later, must be expected to fail so too, with a
+ * sentence of their own: the driver gives such a process up, and only a new one is sure of the GPU. Engines on the CPU
+ * go on, and closing works as ever. */
 B1_API b1_status b1_engine_open(const char *model, const b1_engine_options *options, b1_engine **out, b1_error *err);
 
 /* Opens a built-in published architecture with random weights; b1_shape_name(i) lists them, NULL past the last.

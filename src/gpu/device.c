@@ -3,7 +3,9 @@
  * A b1i_gpu: a device with a context and a stream of its own, and what becomes of the driver's errors.
  *
  * Invariant: after an error that a context does not survive the gpu is poisoned, and every later call but close and the
- * frees returns that error's sentence without asking the driver again.
+ * frees returns that error's sentence without asking the driver again. CUDA promises a process nothing after such an
+ * error, and other contexts may fail with it: each gpu finds that out by itself when the driver says so, and its
+ * sentence has that of the first. Nothing is refused that the driver still does.
  */
 #include "gpu/gpu.h"
 
@@ -43,6 +45,28 @@ static bool sticky(CUresult result)
     }
 }
 
+/* What the gpus of this process share: how many are open, and the sentence of the first sticky error of any. */
+static struct {
+    pthread_mutex_t lock;
+    int open;
+    b1_error first;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool process_failed(void)
+{
+    pthread_mutex_lock(&process.lock);
+    const bool failed = *process.first.message;
+    pthread_mutex_unlock(&process.lock);
+    return failed;
+}
+
+static void count_open(int more)
+{
+    pthread_mutex_lock(&process.lock);
+    process.open += more;
+    pthread_mutex_unlock(&process.lock);
+}
+
 /* Which kernel it was: an error is seen at the first call after it, so that of several the last one is named. */
 static void name_running(const b1i_gpu *gpu, char *text, size_t size)
 {
@@ -55,22 +79,39 @@ static void name_running(const b1i_gpu *gpu, char *text, size_t size)
                  gpu->running, gpu->running_name);
 }
 
+/* With the gpu's lock held. The kernel is named even where the error came from elsewhere, for nobody knows. */
+static void poison(b1i_gpu *gpu, const char *text, const char *doing)
+{
+    char kernel[320];
+    name_running(gpu, kernel, sizeof kernel);
+    pthread_mutex_lock(&process.lock);
+    if (*process.first.message) {
+        b1i_fail(
+            &gpu->poison, B1_DEVICE,
+            "GPU %d (%s) failed %s, or because of an earlier error in this process: %s, seen while %s; the earlier "
+            "one: %s",
+            gpu->info.ordinal, gpu->info.name, kernel, text, doing, process.first.message);
+    } else {
+        b1i_fail(&gpu->poison, B1_DEVICE,
+                 "GPU %d (%s) failed %s%s: %s, seen while %s; to use it again, start a new process", gpu->info.ordinal,
+                 gpu->info.name, kernel, process.open > 1 ? ", or in another engine of this process" : "", text, doing);
+        process.first = gpu->poison;
+    }
+    pthread_mutex_unlock(&process.lock);
+    gpu->poisoned = true;
+}
+
 b1_status b1i_gpu_check(b1i_gpu *gpu, CUresult result, const char *doing, b1_error *err)
 {
     if (result == CUDA_SUCCESS) return B1_OK;
     const char *text = b1i_driver_text(gpu->cu, result);
-    if (!sticky(result)) {
+    /* A context that cannot be had after such an error is lost to it, by whatever name. */
+    if (!sticky(result) && (gpu->stream || !process_failed())) {
         b1_status st = result == CUDA_ERROR_OUT_OF_MEMORY ? B1_MEMORY : B1_DEVICE;
         return b1i_fail(err, st, "GPU %d (%s) failed while %s: %s", gpu->info.ordinal, gpu->info.name, doing, text);
     }
     pthread_mutex_lock(&gpu->lock);
-    if (!gpu->poisoned) {
-        char kernel[320];
-        name_running(gpu, kernel, sizeof kernel);
-        b1i_fail(&gpu->poison, B1_DEVICE, "GPU %d (%s) failed %s: %s, seen while %s; the engine must be made anew",
-                 gpu->info.ordinal, gpu->info.name, kernel, text, doing);
-        gpu->poisoned = true;
-    }
+    if (!gpu->poisoned) poison(gpu, text, doing);
     pthread_mutex_unlock(&gpu->lock);
     return b1i_gpu_state(gpu, err);
 }
@@ -154,6 +195,7 @@ b1_status b1i_gpu_open(int ordinal, b1i_gpu **out, b1_error *err)
     pthread_mutex_init(&gpu->lock, NULL);
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     gpu->blocking = blocking && strcmp(blocking, "1") == 0;
+    count_open(1);
     st = open_context(gpu, err);
     if (st)
         b1i_gpu_close(gpu);
@@ -190,6 +232,7 @@ void b1i_gpu_close(b1i_gpu *gpu)
     }
     pthread_mutex_destroy(&gpu->lock);
     b1i_free(gpu);
+    count_open(-1);
 }
 
 const b1i_gpu_info *b1i_gpu_get_info(const b1i_gpu *gpu) { return &gpu->info; }

@@ -3,13 +3,16 @@
  * gpu: NVIDIA GPUs through the CUDA driver, which is opened at run time: devices, contexts, memory, kernels, launches,
  * graphs, events. No op of a model is known here, and no type of CUDA's is seen outside this room.
  *
- * A b1i_gpu is one device with a context and a stream of its own; each engine has one, so that an error that poisons
- * a context poisons one engine. Calls on one b1i_gpu may come from any thread, one at a time.
+ * A b1i_gpu is one device with a context and a stream of its own; each engine has one. Calls on one b1i_gpu may come
+ * from any thread, one at a time.
  *
  * Errors: B1_UNSUPPORTED where there is no driver, no such device, or a driver or device that this build does not fit;
  * B1_MEMORY where the device or pinned memory runs out (with the sum); B1_DEVICE for everything else, with the
  * driver's own name of the error and the kernel that was running. After a sticky error (an illegal address, a failed
- * assertion, …) the b1i_gpu is poisoned: each later call returns the same sentence.
+ * assertion, …) the b1i_gpu is poisoned: each later call returns the same sentence. A context of its own does not keep
+ * others from it (docs/decisions/0004): every other b1i_gpu of the process, those opened later too, must be expected to
+ * fail with B1_DEVICE and a sentence that has the first one's, from the first call at which the driver says so; only a
+ * new process is sure of the GPU. Closing and freeing work as ever.
  */
 #ifndef B1I_GPU_H
 #define B1I_GPU_H
@@ -112,7 +115,7 @@ b1_status b1i_gpu_event_sync(b1i_gpu *gpu, b1i_gpu_event *event, b1_error *err);
 /* Both done. */
 b1_status b1i_gpu_event_ns(b1i_gpu *gpu, b1i_gpu_event *from, b1i_gpu_event *to, uint64_t *ns, b1_error *err);
 
-/* ---- graphs: a chain of launches, built node by node and instantiated once ---- */
+/* ---- graphs: a chain of launches, captured and instantiated once ---- */
 typedef struct b1i_gpu_graph b1i_gpu_graph;
 typedef struct b1i_gpu_graph_info { /* read back from the driver's graph */
     int nodes, kernel_nodes, edges, programmatic_edges;
