@@ -28,7 +28,7 @@ typedef struct b1i_cuda_weights {
  * after the other). */
 void b1i_tile_shape(const b1i_tensor *t, b1i_tile_matrix *out);
 /* Packs `count` (1 … 16) rows of a file's format (logical order, `rows` bytes as in the file) into one panel at `out`
- * [blocks × block_bytes]. `scratch` is f32 [cols]. */
+ * [blocks × block_bytes]. */
 void b1i_tile_pack(b1i_format_id format, const b1i_tile_matrix *m, const uint8_t *rows, int count, uint8_t *out);
 /* Element (row, col) of a packed panel as f32: the packer's test. */
 float b1i_tile_get(const b1i_tile_matrix *m, const uint8_t *panel, int row, int col);
@@ -37,7 +37,7 @@ uint64_t b1i_cuda_weight_bytes(const b1i_model *model); /* arena and vectors */
 /* Bytes of it that a step reads (an untied embedding's one row). */
 uint64_t b1i_cuda_stored_bytes(const b1i_model *model);
 /* Packs and uploads with all of `workers`; progress as b1_progress_fn. Whether q, k and v (and gate and up) lie so that
- * one launch streams them is b1i_cuda_joined(). */
+ * one launch streams them is what b1i_cuda_joined_qkv() and b1i_cuda_joined_gate_up() say. */
 b1_status b1i_cuda_weights_load(b1i_gpu *gpu, const b1i_model *model, const b1i_plan *plan, int workers,
                                 b1_progress_fn progress, void *user, b1i_cuda_weights *out, b1_error *err);
 void b1i_cuda_weights_free(b1i_cuda_weights *w);
