@@ -2,10 +2,11 @@
  *
  * A CUDA driver without a GPU, as libcuda.so.1: what src/gpu asks of one, in this process's memory. It runs the kernels
  * of tests/kernels/gpu.cu in C and treats those of the ceiling as done at once. Strict where a driver is lenient: a
- * call without a current context fails, and every object is counted.
+ * call without a current context fails, a stream that is captured takes launches alone, a failed launch spoils its
+ * capture, and every object is counted.
  *
- * A test steers it through the variables and functions at the end, found with dlsym, and through the environment:
- * FAKE_CUDA_VERSION, FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR.
+ * A test steers it through the variables below, found with dlsym, and through the environment: FAKE_CUDA_VERSION,
+ * FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR.
  */
 #include "kernels/gpu_args.h"
 
@@ -22,7 +23,8 @@ struct CUctx_st {
     CUresult sticky;
 };
 struct CUstream_st {
-    char unused;
+    CUgraph captured; /* while it is captured */
+    bool spoilt;      /* something failed since the capture began */
 };
 struct CUevent_st {
     bool recorded;
@@ -64,9 +66,11 @@ int fake_cuda_fail_with = CUDA_ERROR_OUT_OF_MEMORY;
 long fake_cuda_live; /* objects and allocations */
 int fake_cuda_depth; /* contexts that are pushed */
 size_t fake_cuda_memory = (size_t)1 << 40;
-double fake_cuda_ms; /* the device's clock */
+double fake_cuda_ms;   /* the device's clock */
+int fake_cuda_spreads; /* whether a sticky error of one context is every other's too, and those made later */
 
 static CUcontext stack[DEPTH];
+static CUresult spread; /* the sticky error of all */
 
 /* Whether a call of the driver that takes no context may go on. */
 static CUresult entered(void)
@@ -75,14 +79,37 @@ static CUresult entered(void)
     return CUDA_SUCCESS;
 }
 
+/* An error that the current context keeps. */
+static void stick(CUresult error)
+{
+    stack[fake_cuda_depth - 1]->sticky = error;
+    if (fake_cuda_spreads) spread = error;
+}
+
+static CUresult stuck(CUcontext context)
+{
+    if (!fake_cuda_spreads) spread = CUDA_SUCCESS;
+    return spread ? spread : context ? context->sticky : CUDA_SUCCESS;
+}
+
 static CUresult in_context(void)
 {
     if (fake_cuda_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    CUcontext now = stack[fake_cuda_depth - 1];
-    if (now->sticky) return now->sticky;
-    CUresult r = entered();
-    if (r == CUDA_ERROR_LAUNCH_FAILED) now->sticky = r;
+    CUresult r = stuck(stack[fake_cuda_depth - 1]);
+    if (r) return r;
+    r = entered();
+    if (r == CUDA_ERROR_LAUNCH_FAILED) stick(r);
     return r;
+}
+
+/* The same for a call on a stream that a capture does not allow. */
+static CUresult in_stream(CUstream stream)
+{
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = in_context();
+    if (r || !stream->captured) return r;
+    stream->spoilt = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 #define ENTER(check)                   \
@@ -215,6 +242,7 @@ CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device)
 {
 #endif
     (void)flags, (void)device;
+    if (stuck(NULL)) return stuck(NULL);
     ENTER(entered);
     if (fake_cuda_depth == DEPTH) return CUDA_ERROR_INVALID_VALUE;
     *out = make(sizeof **out);
@@ -255,17 +283,8 @@ CUresult cuStreamCreate(CUstream *out, unsigned int flags)
 
 CUresult cuStreamDestroy(CUstream stream) { return unmake(stream); }
 
-CUresult cuStreamSynchronize(CUstream stream)
-{
-    (void)stream;
-    return in_context();
-}
-
-CUresult cuStreamQuery(CUstream stream)
-{
-    (void)stream;
-    return in_context();
-}
+CUresult cuStreamSynchronize(CUstream stream) { return in_stream(stream); }
+CUresult cuStreamQuery(CUstream stream) { return in_stream(stream); }
 
 /* ---- memory ---- */
 
@@ -307,24 +326,24 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned int 
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    ENTER(in_context);
-    (void)stream;
+    CUresult r = in_stream(stream);
+    if (r) return r;
     memcpy((void *)(uintptr_t)to, from, bytes);
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    ENTER(in_context);
-    (void)stream;
+    CUresult r = in_stream(stream);
+    if (r) return r;
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream)
 {
-    ENTER(in_context);
-    (void)stream;
+    CUresult r = in_stream(stream);
+    if (r) return r;
     memset((void *)(uintptr_t)to, byte, bytes);
     return CUDA_SUCCESS;
 }
@@ -396,7 +415,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 static void run(CUfunction function, const void *params)
 {
     fake_cuda_ms += 0.5;
-    if (strcmp(function->name, "k_test_fault") == 0) stack[fake_cuda_depth - 1]->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (strcmp(function->name, "k_test_fault") == 0) stick(CUDA_ERROR_ILLEGAL_ADDRESS);
     if (strcmp(function->name, "k_test_step") != 0) return;
     test_gpu_args q;
     memcpy(&q, params, sizeof q);
@@ -405,15 +424,42 @@ static void run(CUfunction function, const void *params)
     for (uint32_t i = 0; i < q.count; i++) out[i] = 3 * in[(7 * i + 1) % q.count] + q.value;
 }
 
+/* A launch of a captured stream: a node, and the edge that leads to it. */
+static CUresult add_node(CUgraph graph, const CUlaunchConfig *config, CUfunction function, const void *params)
+{
+    if (graph->nodes == NODES) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUgraphNode node = &graph->node[graph->nodes++];
+    node->function = function;
+    memcpy(node->args, params, function->arg_bytes);
+    if (graph->nodes == 1) return CUDA_SUCCESS;
+    CUgraphEdgeData *edge = &graph->edge[graph->edges];
+    graph->from[graph->edges] = node - 1;
+    graph->to[graph->edges++] = node;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) continue;
+        if (!config->attrs[i].value.programmaticStreamSerializationAllowed) continue;
+        edge->type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+        edge->from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
-    ENTER(in_context);
+    CUstream stream = config->hStream;
+    CUresult r = in_context();
     (void)extra;
-    if (!config->gridDimX || !config->gridDimY || !config->gridDimZ || !config->blockDimX || config->blockDimX > 1024 ||
-        (int)config->sharedMemBytes > function->shared)
-        return CUDA_ERROR_INVALID_VALUE;
-    run(function, params[0]);
-    return CUDA_SUCCESS;
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (!r && (!config->gridDimX || !config->gridDimY || !config->gridDimZ || !config->blockDimX ||
+               config->blockDimX > 1024 || (int)config->sharedMemBytes > function->shared))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (!r && stream->spoilt) r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!r && stream->captured)
+        r = add_node(stream->captured, config, function, params[0]);
+    else if (!r)
+        run(function, params[0]);
+    if (r && stream->captured) stream->spoilt = true;
+    return r;
 }
 
 /* ---- events ---- */
@@ -430,8 +476,8 @@ CUresult cuEventDestroy(CUevent event) { return unmake(event); }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    ENTER(in_context);
-    (void)stream;
+    CUresult r = in_stream(stream);
+    if (r) return r;
     event->recorded = true;
     event->ms = fake_cuda_ms;
     return CUDA_SUCCESS;
@@ -454,43 +500,32 @@ CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 
 /* ---- graphs ---- */
 
-CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
-    ENTER(in_context);
-    (void)flags;
-    *out = make(sizeof **out);
+    CUresult r = in_stream(stream);
+    if (r) return r;
+    if (mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) return CUDA_ERROR_INVALID_VALUE;
+    stream->captured = make(sizeof *stream->captured);
     return CUDA_SUCCESS;
 }
 
 CUresult cuGraphDestroy(CUgraph graph) { return unmake(graph); }
 
-CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS *params)
+/* Ends the capture whatever it returns. */
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
 {
-    ENTER(in_context);
-    (void)before;
-    if (count || graph->nodes == NODES || !params->gridDimX || !params->gridDimY || !params->gridDimZ ||
-        (int)params->sharedMemBytes > params->func->shared)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = &graph->node[graph->nodes++];
-    (*out)->function = params->func;
-    memcpy((*out)->args, params->kernelParams[0], params->func->arg_bytes);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                   const CUgraphEdgeData *edges, size_t count)
-{
-    ENTER(in_context);
-    for (size_t i = 0; i < count; i++) {
-        const CUgraphEdgeData *e = edges + i;
-        bool full = e->type == 0 && e->from_port == 0, programmatic = e->type == 1 && e->from_port == 1;
-        if (from[i] == to[i] || !(full || programmatic) || graph->edges == NODES) return CUDA_ERROR_INVALID_VALUE;
-        graph->from[graph->edges] = from[i];
-        graph->to[graph->edges] = to[i];
-        graph->edge[graph->edges++] = *e;
-    }
-    return CUDA_SUCCESS;
+    CUgraph graph = stream->captured;
+    CUresult r = in_context();
+    *out = NULL;
+    if (!graph) return CUDA_ERROR_ILLEGAL_STATE;
+    if (!r && stream->spoilt) r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    stream->captured = NULL;
+    stream->spoilt = false;
+    if (r)
+        unmake(graph);
+    else
+        *out = graph;
+    return r;
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
@@ -506,16 +541,15 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) { return unmake(exec); }
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
-    ENTER(in_context);
-    (void)exec, (void)stream;
-    return CUDA_SUCCESS;
+    (void)exec;
+    return in_stream(stream);
 }
 
 /* In the order of the nodes, which is that of a chain. */
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-    ENTER(in_context);
-    (void)stream;
+    CUresult r = in_stream(stream);
+    if (r) return r;
     for (size_t i = 0; i < exec->graph.nodes; i++) run(exec->graph.node[i].function, exec->graph.node[i].args);
     return CUDA_SUCCESS;
 }

@@ -295,10 +295,32 @@ static void check_graph(b1i_gpu *gpu, bool programmatic)
     assert_true(info.nodes == 1 && info.edges == 0);
     b1i_gpu_graph_destroy(gpu, graph);
     assert_int_equal(b1i_gpu_graph_create(gpu, c.launch, 0, programmatic, &graph, &err), B1_ARGUMENT);
-    c.launch[3].arg_bytes = 4;
-    assert_int_equal(b1i_gpu_graph_create(gpu, c.launch, 5, programmatic, &graph, &err), B1_DEVICE);
-    assert_null(graph);
     chain_free(gpu, &c);
+}
+
+/* What goes wrong amid a capture leaves no graph, and a stream that takes launches, and another graph. */
+static void check_bad_graphs(b1i_gpu *gpu, bool programmatic)
+{
+    for (int i = 0; i < 2; i++) {
+        chain c;
+        b1i_gpu_graph *graph = NULL;
+        OK(chain_make(gpu, &c, &err));
+        b1i_gpu_launch *bad = &c.launch[3], good = *bad;
+        if (i == 0)
+            bad->arg_bytes = 4; /* not for the driver to see */
+        else
+            bad->threads = 2048; /* more than any device takes */
+        assert_int_equal(b1i_gpu_graph_create(gpu, c.launch, 5, programmatic, &graph, &err), B1_DEVICE);
+        assert_non_null(strstr(err.message, "k_test_step"));
+        assert_null(graph);
+        *bad = good;
+        for (int j = 0; j < CHAIN; j++) OK(b1i_gpu_run(gpu, c.launch + j, &err));
+        OK(b1i_gpu_graph_create(gpu, c.launch, CHAIN, programmatic, &graph, &err));
+        OK(b1i_gpu_graph_run(gpu, graph, &err));
+        chain_check(gpu, &c, 2);
+        b1i_gpu_graph_destroy(gpu, graph);
+        chain_free(gpu, &c);
+    }
 }
 
 static void graphs(void **state)
@@ -306,6 +328,7 @@ static void graphs(void **state)
     (void)state;
     b1i_gpu *gpu = open_gpu();
     check_graph(gpu, false);
+    check_bad_graphs(gpu, false);
     b1i_gpu_close(gpu);
 }
 
@@ -315,6 +338,7 @@ static void graphs_programmatic(void **state)
     b1i_gpu *gpu = open_gpu();
     if (b1i_gpu_get_info(gpu)->major >= 9) {
         check_graph(gpu, true);
+        check_bad_graphs(gpu, true);
     } else {
         chain c;
         b1i_gpu_graph *graph = NULL;
@@ -407,59 +431,167 @@ static void ceiling(void **state)
     b1i_gpu_close(gpu);
 }
 
-/* An illegal address poisons one gpu: its sentence names the kernel and is that of every later call; another goes on,
- * and a new one can be had. */
-static void poison(void **state)
+/* What steers the driver that stands in, where that is the one. */
+
+static struct {
+    long *fail_in, *live;
+    int *fail_with, *depth, *spreads;
+} fake;
+
+static bool find_fake(void)
 {
-    (void)state;
-    b1i_gpu *gpu = open_gpu(), *other = open_gpu();
-    long live = b1i_gpu_alloc_live();
-    chain c;
-    b1i_gpu_kernel *fault = NULL;
-    b1i_gpu_ptr left = 0, more = 0;
-    void *host = NULL;
+    void *library = getenv("B1_FAKE_CUDA") ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
+    if (!library) return false;
+    fake.fail_in = dlsym(library, "fake_cuda_fail_in");
+    fake.fail_with = dlsym(library, "fake_cuda_fail_with");
+    fake.live = dlsym(library, "fake_cuda_live");
+    fake.depth = dlsym(library, "fake_cuda_depth");
+    fake.spreads = dlsym(library, "fake_cuda_spreads");
+    dlclose(library);
+    return fake.fail_in && fake.fail_with && fake.live && fake.depth && fake.spreads;
+}
+
+/* ---- an error that a context does not survive ---- */
+
+/* B1_DEVICE with a sentence, which is that of each later call. */
+static void lost(b1i_gpu *gpu, b1_status st, const b1_error *why)
+{
     b1_error later;
     bool done = true;
-    OK(chain_make(other, &c, &err));
-    OK(b1i_gpu_kernel_get(gpu, "k_test_fault", 0, &fault, &err));
-    OK(b1i_gpu_alloc(gpu, 1000, "a test", &left, &err));
-    OK(b1i_gpu_host_alloc(gpu, 1000, "a test", &host, NULL, &err));
-    b1i_gpu_launch launch = {.kernel = fault, .grid = {1, 1, 1}, .threads = 1, .arg_bytes = sizeof(test_gpu_args)};
-    OK(b1i_gpu_run(gpu, &launch, &err));
-    assert_int_equal(b1i_gpu_sync(gpu, &err), B1_DEVICE);
-    printf("%s\n", err.message);
-    assert_non_null(strstr(err.message, "in kernel k_test_fault"));
-    assert_non_null(strstr(err.message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
-#define SAME(call)                                       \
-    do {                                                 \
-        assert_int_equal((call), B1_DEVICE);             \
-        assert_string_equal(later.message, err.message); \
+    b1i_gpu_ptr memory = 0;
+    b1i_gpu_graph *graph = NULL;
+    b1i_gpu_launch launch = {.grid = {1, 1, 1}, .threads = 1};
+    assert_int_equal(st, B1_DEVICE);
+#define SAME(call)                                        \
+    do {                                                  \
+        assert_int_equal((call), B1_DEVICE);              \
+        assert_string_equal(later.message, why->message); \
     } while (0)
     SAME(b1i_gpu_state(gpu, &later));
     SAME(b1i_gpu_sync(gpu, &later));
     SAME(b1i_gpu_query(gpu, &done, &later));
     assert_false(done);
-    SAME(b1i_gpu_run(gpu, &launch, &later));
-    SAME(b1i_gpu_alloc(gpu, 100, "a test", &more, &later));
-    SAME(b1i_gpu_upload(gpu, left, "x", 1, &later));
+    SAME(b1i_gpu_alloc(gpu, 100, "a test", &memory, &later));
+    SAME(b1i_gpu_upload(gpu, memory, "x", 1, &later));
     SAME(b1i_gpu_enter(gpu, &later));
-    b1i_gpu_graph *graph = NULL;
     SAME(b1i_gpu_graph_create(gpu, &launch, 1, false, &graph, &later));
 #undef SAME
-    for (int i = 0; i < CHAIN; i++) OK(b1i_gpu_run(other, c.launch + i, &err));
-    chain_check(other, &c, 1);
+}
+
+/* The first such error of the process, of which each sentence speaks. */
+static const char *origin(const b1_error *e)
+{
+    static const char earlier[] = "the earlier one: ";
+    const char *at = strstr(e->message, earlier);
+    return at ? at + strlen(earlier) : e->message;
+}
+
+/* Whether a gpu goes on after another's error, with right results; else it fails with B1_DEVICE and says why. */
+static bool goes_on(b1i_gpu *gpu, chain *c, b1i_gpu_graph *graph, const b1_error *first)
+{
+    b1_error e = {0};
+    b1_status st = B1_OK;
+    for (int i = 0; st == B1_OK && i < CHAIN; i++) st = b1i_gpu_run(gpu, c->launch + i, &e);
+    if (st == B1_OK) st = b1i_gpu_graph_run(gpu, graph, &e);
+    if (st == B1_OK) st = b1i_gpu_sync(gpu, &e);
+    if (st == B1_OK) {
+        chain_check(gpu, c, 2);
+        return true;
+    }
+    printf("another: %s\n", e.message);
+    lost(gpu, st, &e);
+    assert_string_equal(origin(&e), origin(first));
+    return false;
+}
+
+/* Whether a new one can be had that works; else it says why not. */
+static bool begins(const b1_error *first)
+{
+    b1_error e = {0};
+    chain c = {0};
+    b1i_gpu *gpu = NULL;
+    b1i_gpu_graph *graph = NULL;
+    bool good = false;
+    b1_status st = b1i_gpu_open(0, &gpu, &e);
+    assert_true((gpu != NULL) == (st == B1_OK));
+    if (st == B1_OK) st = b1i_cuda_load_kernels(gpu, &e);
+    if (st == B1_OK) st = b1i_gpu_load(gpu, "tests", test_gpu_fatbin, &e);
+    if (st == B1_OK) st = chain_make(gpu, &c, &e);
+    if (st == B1_OK) st = b1i_gpu_graph_create(gpu, c.launch, CHAIN, false, &graph, &e);
+    if (st == B1_OK) {
+        good = goes_on(gpu, &c, graph, first);
+    } else {
+        printf("a new one: %s\n", e.message);
+        assert_int_equal(st, B1_DEVICE);
+        assert_true(strlen(e.message) > 20);
+    }
+    b1i_gpu_graph_destroy(gpu, graph);
+    b1i_gpu_close(gpu);
+    return good;
+}
+
+/* An illegal address poisons a gpu: its sentence names the kernel and is that of every later call. The others of the
+ * process, and new ones, either work or say why not; all can be closed, and nothing is left. Whether all worked. */
+static bool check_poison(void)
+{
+    long live = b1i_gpu_alloc_live(), host_live = b1i_alloc_live();
+    b1i_gpu *gpu = open_gpu(), *other = open_gpu();
+    chain c;
+    b1i_gpu_kernel *fault = NULL;
+    b1i_gpu_ptr left = 0;
+    b1i_gpu_graph *graph = NULL, *others = NULL;
+    b1i_gpu_event *event = NULL;
+    void *host = NULL;
+    OK(chain_make(other, &c, &err));
+    OK(b1i_gpu_graph_create(other, c.launch, CHAIN, false, &others, &err));
+    OK(b1i_gpu_kernel_get(gpu, "k_test_fault", 0, &fault, &err));
+    OK(b1i_gpu_alloc(gpu, 1000, "a test", &left, &err));
+    OK(b1i_gpu_host_alloc(gpu, 1000, "a test", &host, NULL, &err));
+    OK(b1i_gpu_event_create(gpu, true, &event, &err));
+    b1i_gpu_launch launch = {.kernel = fault, .grid = {1, 1, 1}, .threads = 1, .arg_bytes = sizeof(test_gpu_args)};
+    OK(b1i_gpu_graph_create(gpu, &launch, 1, false, &graph, &err));
+    OK(b1i_gpu_run(gpu, &launch, &err));
+    b1_error first = {0}, again = {0};
+    b1_status st = b1i_gpu_sync(gpu, &first);
+    printf("%s\n", first.message);
+    assert_non_null(strstr(first.message, "in kernel k_test_fault"));
+    assert_non_null(strstr(first.message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    assert_non_null(strstr(first.message, "start a new process"));
+    lost(gpu, st, &first);
+    assert_int_equal(b1i_gpu_run(gpu, &launch, &again), B1_DEVICE);
+    assert_int_equal(b1i_gpu_graph_run(gpu, graph, &again), B1_DEVICE);
+    assert_int_equal(b1i_gpu_event_record(gpu, event, &again), B1_DEVICE);
+    assert_string_equal(again.message, first.message);
+    bool all = goes_on(other, &c, others, &first);
+    all = begins(&first) && all;
+    b1i_gpu_event_destroy(gpu, event);
+    b1i_gpu_graph_destroy(gpu, graph);
     b1i_gpu_free(gpu, left);
-    b1i_gpu_close(gpu);
-    OK(b1i_gpu_state(other, &err));
+    b1i_gpu_close(gpu); /* with its pinned memory */
+    b1i_gpu_graph_destroy(other, others);
     chain_free(other, &c);
-    assert_int_equal(b1i_gpu_alloc_live(), live);
-    gpu = open_gpu();
-    OK(chain_make(gpu, &c, &err));
-    for (int i = 0; i < CHAIN; i++) OK(b1i_gpu_run(gpu, c.launch + i, &err));
-    chain_check(gpu, &c, 1);
-    chain_free(gpu, &c);
-    b1i_gpu_close(gpu);
     b1i_gpu_close(other);
+    all = begins(&first) && all;
+    assert_int_equal(b1i_gpu_alloc_live(), live);
+    assert_int_equal(b1i_alloc_live(), host_live);
+    return all;
+}
+
+/* On drivers whose contexts share an error, and on those that keep it apart. */
+static void poison(void **state)
+{
+    (void)state;
+    if (b1i_gpu_count(&err) == 0) skip();
+    if (!find_fake()) {
+        printf("after the error all others %s\n", check_poison() ? "work" : "do not work");
+        return;
+    }
+    for (int spreads = 1; spreads >= 0; spreads--) {
+        *fake.spreads = spreads;
+        assert_int_equal(check_poison(), !spreads);
+        assert_int_equal(*fake.live, 0);
+        assert_int_equal(*fake.depth, 0);
+    }
 }
 
 /* ---- a life of a gpu in which something fails ---- */
@@ -521,25 +653,6 @@ fail:
     return st;
 }
 
-/* What steers the driver that stands in, where that is the one. */
-
-static struct {
-    long *fail_in, *live;
-    int *fail_with, *depth;
-} fake;
-
-static bool find_fake(void)
-{
-    void *library = getenv("B1_FAKE_CUDA") ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
-    if (!library) return false;
-    fake.fail_in = dlsym(library, "fake_cuda_fail_in");
-    fake.fail_with = dlsym(library, "fake_cuda_fail_with");
-    fake.live = dlsym(library, "fake_cuda_live");
-    fake.depth = dlsym(library, "fake_cuda_depth");
-    dlclose(library);
-    return fake.fail_in && fake.fail_with && fake.live && fake.depth;
-}
-
 /* Each allocation of the device fails in turn, and where a life costs nothing each of the host. */
 static void allocations_fail(void **state)
 {
@@ -596,6 +709,44 @@ static void driver_fails(void **state)
     }
 }
 
+/* Every call of a capture fails in turn: no graph is left, and the same gpu makes another and runs it. */
+static void captures_fail(void **state)
+{
+    (void)state;
+    if (b1i_gpu_count(&err) == 0 || !find_fake()) skip();
+    b1i_gpu *gpu = open_gpu();
+    chain c;
+    b1i_gpu_graph *graph = NULL;
+    int n = 0, times = 0;
+    OK(chain_make(gpu, &c, &err));
+    const long live = *fake.live, host_live = b1i_alloc_live();
+    for (b1_status st = B1_DEVICE; st; n++) {
+        b1_error e = {0};
+        *fake.fail_with = 901 /* the capture is invalid */;
+        *fake.fail_in = n;
+        st = b1i_gpu_graph_create(gpu, c.launch, CHAIN, true, &graph, &e);
+        *fake.fail_in = -1;
+        if (st) {
+            assert_int_equal(st, B1_DEVICE);
+            assert_non_null(strstr(e.message, n > 0 && n <= CHAIN ? "k_test_step" : "graph"));
+            assert_null(graph);
+            assert_int_equal(*fake.live, live);
+            assert_int_equal(b1i_alloc_live(), host_live);
+            OK(b1i_gpu_graph_create(gpu, c.launch, CHAIN, true, &graph, &err));
+        }
+        OK(b1i_gpu_graph_run(gpu, graph, &err));
+        for (int i = 0; i < CHAIN; i++) OK(b1i_gpu_run(gpu, c.launch + i, &err));
+        times += 2;
+        b1i_gpu_graph_destroy(gpu, graph);
+        assert_int_equal(*fake.live, live);
+        assert_int_equal(*fake.depth, 0);
+    }
+    chain_check(gpu, &c, times);
+    assert_int_equal(n - 1, 1 + CHAIN + 1 + 2); /* begin, launches, end, instantiate and upload */
+    chain_free(gpu, &c);
+    b1i_gpu_close(gpu);
+}
+
 /* What b1i_gpu_count says in a process where `name` is `value`. */
 static void in_another(const char *name, const char *value, char *out, size_t size)
 {
@@ -635,12 +786,19 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--there") == 0) return say_whether_there();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(absent),       cmocka_unit_test(describes),
-        cmocka_unit_test(memory),       cmocka_unit_test(launches),
-        cmocka_unit_test(graphs),       cmocka_unit_test(graphs_programmatic),
-        cmocka_unit_test(dot),          cmocka_unit_test(events),
-        cmocka_unit_test(ceiling),      cmocka_unit_test(allocations_fail),
-        cmocka_unit_test(driver_fails), cmocka_unit_test(old_driver),
+        cmocka_unit_test(absent),
+        cmocka_unit_test(describes),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(launches),
+        cmocka_unit_test(graphs),
+        cmocka_unit_test(graphs_programmatic),
+        cmocka_unit_test(dot),
+        cmocka_unit_test(events),
+        cmocka_unit_test(ceiling),
+        cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(captures_fail),
+        cmocka_unit_test(driver_fails),
+        cmocka_unit_test(old_driver),
         cmocka_unit_test(poison), /* last: nothing else need stand what a driver makes of it */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ static b1_status capture(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count
     return st;
 }
 
+/* The stream is itself again when this returns, whatever failed. */
 static b1_status build(b1i_gpu *gpu, CUgraph *graph, const b1i_gpu_launch *launches, int count, bool programmatic,
                        b1_error *err)
 {
@@ -65,7 +66,7 @@ static b1_status build(b1i_gpu *gpu, CUgraph *graph, const b1i_gpu_launch *launc
     B1I_CU(gpu, cuStreamBeginCapture_v2(gpu->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "making a graph");
     st = capture(gpu, launches, count, programmatic, err);
     if (st != B1_OK) {
-        gpu->cu->cuStreamEndCapture(gpu->stream, graph); /* leaves no graph where the capture failed */
+        gpu->cu->cuStreamEndCapture(gpu->stream, graph); /* ends it; a graph, if it gives one, goes with *graph */
         goto fail;
     }
     B1I_CU(gpu, cuStreamEndCapture(gpu->stream, graph), "making a graph");
