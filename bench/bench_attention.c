@@ -42,8 +42,6 @@ typedef struct bench {
     b1i_cuda_weights weights;
     b1i_cuda_machine machine;
     const b1i_cuda_program *program;
-    b1i_gpu_launch *launches; /* of attention alone */
-    int count;
     b1i_gpu_event *from, *to;
 } bench;
 
@@ -63,11 +61,6 @@ static void bench_open(bench *b, const tiny_shape *shape, int ordinal)
     must(b1i_cuda_weights_load(b->gpu, b->model, &b->plan, 2, NULL, NULL, &b->weights, err));
     must(b1i_cuda_machine_create(&b->weights, &b->machine, err));
     must(b1i_cuda_program_get(&b->machine, b1i_cuda_fused, b1i_cuda_one, &b->program, err));
-    b->launches = malloc((size_t)b->program->count * sizeof *b->launches);
-    if (!b->launches) abort();
-    for (int i = 0; i < b->program->count; i++)
-        if (b->plan.groups[b->program->launches[i].item].id == b1i_group_attention)
-            b->launches[b->count++] = b->program->launches[i];
     must(b1i_gpu_event_create(b->gpu, true, &b->from, err));
     must(b1i_gpu_event_create(b->gpu, true, &b->to, err));
 }
@@ -76,7 +69,6 @@ static void bench_close(bench *b)
 {
     b1i_gpu_event_destroy(b->gpu, b->from);
     b1i_gpu_event_destroy(b->gpu, b->to);
-    free(b->launches);
     b1i_cuda_machine_free(&b->machine);
     b1i_cuda_weights_free(&b->weights);
     b1i_plan_free(&b->plan);
@@ -90,7 +82,17 @@ static double measure(bench *b, bool programmatic, json_t *samples)
     b1i_gpu_graph *graph = NULL;
     uint64_t ns[SAMPLES];
     const double layers = (double)b->model->config.layers;
-    must(b1i_gpu_graph_create(b->gpu, b->launches, b->count, programmatic, &graph, err));
+    const b1i_cuda_program *program;
+    int count = 0;
+    must(
+        b1i_cuda_program_get(&b->machine, programmatic ? b1i_cuda_early : b1i_cuda_fused, b1i_cuda_one, &program, err));
+    b1i_gpu_launch *launches = malloc((size_t)program->count * sizeof *launches); /* attention's alone */
+    if (!launches) abort();
+    for (int i = 0; i < program->count; i++)
+        if (b->plan.groups[program->launches[i].item].id == b1i_group_attention)
+            launches[count++] = program->launches[i];
+    must(b1i_gpu_graph_create(b->gpu, launches, count, programmatic, &graph, err));
+    free(launches);
     for (int i = -WARMUP; i < SAMPLES; i++) {
         must(b1i_gpu_event_record(b->gpu, b->from, err));
         must(b1i_gpu_graph_run(b->gpu, graph, err));
@@ -187,9 +189,9 @@ int main(int argc, char **argv)
     json_t *machine = b1i_machine_record(), *before = b1i_device_state(ordinal), *rows = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(rows, bench_context(&b, contexts[i]));
     json_object_set_new(machine, "gpu", b1i_device_record(ordinal, before, b1i_device_state(ordinal)));
-    json_t *document = json_pack("{s:s,s:o,s:i,s:i,s:i,s:i,s:i,s:o}", "schema", "batchone.attention/1", "machine",
+    json_t *document = json_pack("{s:s,s:o,s:i,s:i,s:i,s:i,s:o}", "schema", "batchone.attention/1", "machine",
                                  machine, "head_dim", shape.head_dim, "heads", shape.heads, "kv_heads", shape.kv_heads,
-                                 "layers", shape.layers, "launches", b.count, "rows", rows);
+                                 "layers", shape.layers, "rows", rows);
     if (!document) abort();
     if (out) write_document(out, document);
     json_decref(document);

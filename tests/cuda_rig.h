@@ -112,12 +112,12 @@ static inline const b1i_cuda_program *cuda_rig_program(cuda_rig *r, b1i_cuda_for
 /* The ops [*first, *first + *count) of an item of a form. */
 static inline void cuda_rig_item(const cuda_rig *r, b1i_cuda_form form, int item, int *first, int *count)
 {
-    *first = form == b1i_cuda_fused ? r->plan.groups[item].first : item;
-    *count = form == b1i_cuda_fused ? r->plan.groups[item].count : 1;
+    *first = form != b1i_cuda_separate ? r->plan.groups[item].first : item;
+    *count = form != b1i_cuda_separate ? r->plan.groups[item].count : 1;
 }
 static inline int cuda_rig_items(const cuda_rig *r, b1i_cuda_form form)
 {
-    return form == b1i_cuda_fused ? r->plan.group_count : r->plan.op_count;
+    return form != b1i_cuda_separate ? r->plan.group_count : r->plan.op_count;
 }
 
 /* ---- values: [8][stride] on the device, [8][cols] of floats here ---- */

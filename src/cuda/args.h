@@ -39,25 +39,29 @@ enum {
 };
 
 /* ---- shapes of the two kernels that stream ----
- * A ring a warp: enough bytes under way on an SM to keep memory busy (64 KB and more), and little enough that the
- * blocks of this kernel and of the next one fit on an SM together, so that the next one's rings fill while this one
- * ends. GPUs whose blocks get less than 160 KB of shared memory (8.6, 8.9, 12.x) have smaller rings. */
+ * A linear block has a ring that one warp fills and the others empty; an attention warp has a ring of its own. Enough
+ * bytes under way on an SM to keep memory busy (64 KB and more), and little enough that the blocks of this kernel and
+ * of the next one fit on an SM together, so that the next one's rings fill while this one ends. GPUs whose blocks get
+ * less than 160 KB of shared memory (8.6, 8.9, 12.x) have smaller rings. */
 #ifndef B1I_LINEAR_WARPS
-#define B1I_LINEAR_WARPS 8
+#define B1I_LINEAR_WARPS 8 /* that multiply; one more fills the ring */
 #endif
 #ifndef B1I_LINEAR_SLOT_BYTES
-#define B1I_LINEAR_SLOT_BYTES 2048
+#define B1I_LINEAR_SLOT_BYTES 16384
 #endif
 #ifndef B1I_LINEAR_SLOTS
-#define B1I_LINEAR_SLOTS 6
-#endif
-#ifndef B1I_LINEAR_BLOCKS_SM
-#define B1I_LINEAR_BLOCKS_SM 1
+#define B1I_LINEAR_SLOTS 5
 #endif
 #ifndef B1I_ATTENTION_RING
 #define B1I_ATTENTION_RING 24576 /* bytes of a warp's ring, about */
 #endif
-enum { B1I_LINEAR_SLOTS_SMALL = 3, B1I_ATTENTION_WARPS = 4, B1I_SHARED_SMALL = 160 << 10 };
+enum {
+    B1I_LINEAR_SLOTS_SMALL = 3,
+    B1I_ATTENTION_WARPS = 4,
+    B1I_SHARED_SMALL = 160 << 10,
+    B1I_PANELS_ONE = 64, /* most panels of a linear block, for their sums in shared memory: with one row, with more */
+    B1I_PANELS_FEW = 16
+};
 
 /* Slots of an attention warp's ring; a slot is the keys, or the values, of 32 positions. */
 #define B1I_ATTENTION_SLOTS(dim, small) \
@@ -125,15 +129,16 @@ typedef struct b1i_linear_out {
 typedef struct b1i_linear_args {
     uint64_t weights, panel_stride;
     int32_t blocks, block_bytes, scales, offsets;
-    int32_t panels; /* of all outputs */
-    int32_t unit;   /* panels that stay in one block: 1; 2 for silu (gate, up) */
-    int32_t cols;   /* logical columns */
+    int32_t chunk, chunks;     /* blocks of columns that fill a slot; such chunks of a panel */
+    int32_t unit;              /* panels that stay in one block: 1; 2 for silu (gate, up) */
+    int32_t units, units_more; /* every block has so many units, the first units_more blocks one more */
+    int32_t early;             /* launched before its inputs are there: stream first, then wait for them */
+    int32_t cols;              /* logical columns */
     int32_t input, epilogue, outs;
     uint64_t x; /* bf16 or f32 [rows][x_stride], zeros from cols to 32 · blocks */
     int64_t x_stride;
     uint64_t norm; /* f32 [32 · blocks], zeros past cols */
     float eps;
-    int32_t pad;
     uint64_t step; /* b1i_step_params */
     b1i_linear_out out[3];
     /* logits: partial argmax of each block and row, and who is last */
@@ -153,7 +158,8 @@ typedef struct b1i_attention_args {
     float scale, eps;
     uint64_t q_norm, k_norm; /* f32 [head_dim] or 0 */
     uint64_t cos, sin;       /* f32 [8][head_dim / 2] */
-    int32_t layer, pad;      /* its first head in a sequence's cache is layer · kv_heads */
+    int32_t layer;           /* its first head in a sequence's cache is layer · kv_heads */
+    int32_t early;           /* as of linear */
     uint64_t out;            /* bf16 [rows][out_stride] */
     int64_t out_stride;
     uint64_t part;    /* f32 [grid.z][KV heads][splits][8][D + 2]: weighted values, maximum (base 2), sum */

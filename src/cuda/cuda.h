@@ -63,7 +63,8 @@ size_t b1i_cuda_key_index(int dim, int position, int d);
 size_t b1i_cuda_value_index(int dim, int position, int d);
 
 /* ---- the machine: buffers of a step and its programs; one an engine, used by one session at a time ---- */
-typedef enum b1i_cuda_form { b1i_cuda_separate, b1i_cuda_fused, b1i_cuda_forms } b1i_cuda_form;
+/* early: fused, for programmatic launch; its kernels stream before they wait for their inputs. */
+typedef enum b1i_cuda_form { b1i_cuda_separate, b1i_cuda_fused, b1i_cuda_early, b1i_cuda_forms } b1i_cuda_form;
 enum { b1i_cuda_one, b1i_cuda_few, b1i_cuda_widths }; /* programs for one row, and for 2 … 8 */
 
 typedef struct b1i_cuda_program {

@@ -19,7 +19,7 @@ typedef struct builder {
     const b1i_config *c;
     const b1i_plan *plan;
     int rows; /* most rows of a step */
-    bool small;
+    bool small, early;
     int item;
     b1i_gpu_launch *launches;
     int count, room;
@@ -69,39 +69,52 @@ static b1_status add_begin(builder *b, const b1i_op *op)
 
 /* ---- linear ---- */
 
-/* Shared memory of a linear launch: rings, one row's input, and the sums of the block's panels and the warps between
- * which they may be split. */
-static size_t linear_shared(const builder *b, const b1i_linear_args *a, unsigned grid, bool few)
+/* Shared memory of a linear launch: the ring, one row's input, and each warp's sums of the block's panels. */
+static size_t linear_shared(const builder *b, const b1i_linear_args *a, bool few)
 {
-    size_t units = (size_t)(a->panels / a->unit), panels = (units + grid - 1) / grid * (size_t)a->unit;
+    size_t panels = (size_t)(a->units + (a->units_more > 0)) * (size_t)a->unit;
     size_t slots = b->small ? B1I_LINEAR_SLOTS_SMALL : B1I_LINEAR_SLOTS;
-    return B1I_LINEAR_WARPS * slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
-           (panels + B1I_LINEAR_WARPS) * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+    return slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
+           panels * B1I_LINEAR_WARPS * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+}
+
+/* A block an SM, more where a block's sums would not fit; returns the number of blocks. */
+static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_args *a)
+{
+    const int most = (few ? B1I_PANELS_FEW : B1I_PANELS_ONE) / a->unit, units = panels / a->unit;
+    int grid = b1i_gpu_get_info(b->m->gpu)->sms;
+    if (grid < (units + most - 1) / most) grid = (units + most - 1) / most;
+    if (grid > B1I_CUDA_BLOCKS_MAX) grid = B1I_CUDA_BLOCKS_MAX;
+    if (grid > units) grid = units;
+    a->units = units / grid;
+    a->units_more = units % grid;
+    return (unsigned)grid;
 }
 
 /* The launch streams `panels` panels from `first` on, which all have its block shape. */
-static b1_status add_linear(builder *b, const b1i_tile_matrix *first, b1i_linear_args *a)
+static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels, b1i_linear_args *a)
 {
-    const b1i_gpu_info *gpu = b1i_gpu_get_info(b->m->gpu);
+    const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block;
+    const int most = B1I_LINEAR_SLOT_BYTES / first->block_bytes;
     char name[48];
-    unsigned units = (unsigned)(a->panels / a->unit), grid[3] = {(unsigned)gpu->sms * B1I_LINEAR_BLOCKS_SM, 1, 1};
-    if (grid[0] > units) grid[0] = units;
-    if (grid[0] > B1I_CUDA_BLOCKS_MAX) grid[0] = B1I_CUDA_BLOCKS_MAX;
     a->weights = first->data;
     a->blocks = first->blocks;
     a->block_bytes = first->block_bytes;
     a->scales = first->scales;
     a->offsets = first->offsets;
     a->cols = first->cols;
+    a->chunks = (first->blocks + most - 1) / most;
+    a->chunk = (first->blocks + a->chunks - 1) / a->chunks;
+    a->early = b->early;
     a->step = b->m->step;
     bool few = b->rows > 1;
-    size_t shared = linear_shared(b, a, grid[0], few);
-    if (!few && shared > (size_t)gpu->shared_bytes_block) { /* a row longer than shared memory: read as it is needed */
+    unsigned grid[3] = {share_out(b, panels, few, a), 1, 1};
+    if (!few && linear_shared(b, a, few) > limit) { /* a row longer than shared memory: read as it is needed */
         few = true;
-        shared = linear_shared(b, a, grid[0], few);
+        grid[0] = share_out(b, panels, few, a);
     }
     (void)snprintf(name, sizeof name, "k_linear_%s_%s", format_names[first->format], few ? "few" : "one");
-    return add(b, name, grid, B1I_LINEAR_WARPS * 32, shared, a, sizeof *a);
+    return add(b, name, grid, (B1I_LINEAR_WARPS + 1) * 32, linear_shared(b, a, few), a, sizeof *a);
 }
 
 static b1i_linear_out linear_out(const builder *b, const b1i_op *op, b1i_value value, int first_panel)
@@ -131,8 +144,7 @@ static void linear_in(const builder *b, const b1i_op *norm, const b1i_op *op, b1
 static b1_status add_matrix(builder *b, const b1i_op *norm, const b1i_op *op, int epilogue, b1i_value out)
 {
     const b1i_tile_matrix *w = &b->m->w->matrix[op->weight];
-    b1i_linear_args a = {
-        .panel_stride = w->panel_stride, .panels = w->panels, .unit = 1, .epilogue = epilogue, .outs = 1};
+    b1i_linear_args a = {.panel_stride = w->panel_stride, .unit = 1, .epilogue = epilogue, .outs = 1};
     linear_in(b, norm, op, &a);
     a.out[0] = linear_out(b, op, out, 0);
     if (out == b1i_v_logits) {
@@ -141,7 +153,7 @@ static b1_status add_matrix(builder *b, const b1i_op *norm, const b1i_op *op, in
         a.arrived = b->m->head_arrived;
         a.result = b->m->result_device;
     }
-    return add_linear(b, w, &a);
+    return add_linear(b, w, w->panels, &a);
 }
 
 /* q, k and v in one launch, where they lie so. */
@@ -154,12 +166,13 @@ static b1_status add_qkv(builder *b, const b1i_op *norm, const b1i_op *op)
         return B1_OK;
     }
     b1i_linear_args a = {.panel_stride = w[op->weight].panel_stride, .unit = 1, .epilogue = b1i_out_store, .outs = 3};
+    int panels = 0;
     linear_in(b, norm, op, &a);
     for (int i = 0; i < 3; i++) {
-        a.out[i] = linear_out(b, &op[i], op[i].out, a.panels);
-        a.panels += w[op[i].weight].panels;
+        a.out[i] = linear_out(b, &op[i], op[i].out, panels);
+        panels += w[op[i].weight].panels;
     }
-    return add_linear(b, &w[op->weight], &a);
+    return add_linear(b, &w[op->weight], panels, &a);
 fail:
     return st;
 }
@@ -227,6 +240,7 @@ static b1_status add_attention(builder *b, const b1i_op *norms, const b1i_op *op
         .cos = m->cos,
         .sin = m->sin,
         .layer = op->layer,
+        .early = b->early,
         .out = m->value[b1i_v_att],
         .out_stride = m->stride[b1i_v_att],
         .part = m->part,
@@ -288,14 +302,10 @@ static b1_status add_gate_up(builder *b, const b1i_op *norm, const b1i_op *op)
         for (int i = 0; i < 2; i++) B1I_TRY(add_matrix(b, norm, &op[i], b1i_out_store, op[i].out));
         return add_op(b, &op[2]);
     }
-    b1i_linear_args a = {.panel_stride = gate->panel_stride / 2,
-                         .panels = 2 * gate->panels,
-                         .unit = 2,
-                         .epilogue = b1i_out_silu,
-                         .outs = 1};
+    b1i_linear_args a = {.panel_stride = gate->panel_stride / 2, .unit = 2, .epilogue = b1i_out_silu, .outs = 1};
     linear_in(b, norm, op, &a);
     a.out[0] = linear_out(b, &op[0], op[2].out, 0);
-    return add_linear(b, gate, &a);
+    return add_linear(b, gate, 2 * gate->panels, &a);
 fail:
     return st;
 }
@@ -340,6 +350,7 @@ b1_status b1i_cuda_program_get(b1i_cuda_machine *m, b1i_cuda_form form, int widt
                  .plan = m->w->plan,
                  .rows = width == b1i_cuda_one ? 1 : B1I_CUDA_ROWS,
                  .small = b1i_gpu_get_info(m->gpu)->shared_bytes_block < B1I_SHARED_SMALL,
+                 .early = form == b1i_cuda_early,
                  .room = m->w->plan->op_count,
                  .err = err};
     *out = NULL;

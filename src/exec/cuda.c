@@ -258,7 +258,7 @@ static b1_status graph_describe(b1i_executor *base, bool few, b1i_gpu_graph_info
         .device = "cuda",                                                     \
         .kv = b1i_type_bf16,                                                  \
         .layout = b1i_layout_plain,                                           \
-        .by_group = (form_id) == b1i_cuda_fused,                              \
+        .by_group = (form_id) != b1i_cuda_separate,                           \
         .form = form_id,                                                      \
         .mode = mode_id,                                                      \
         .supports = supports_fn,                                              \
@@ -283,4 +283,4 @@ CUDA_EXECUTOR(separate_stream, b1i_cuda_separate, b1i_cuda_stream, supports, NUL
 CUDA_EXECUTOR(separate_graph, b1i_cuda_separate, b1i_cuda_graph, supports, graph_dot, graph_describe);
 CUDA_EXECUTOR(fused_stream, b1i_cuda_fused, b1i_cuda_stream, supports, NULL, NULL);
 CUDA_EXECUTOR(fused_graph, b1i_cuda_fused, b1i_cuda_graph, supports, graph_dot, graph_describe);
-CUDA_EXECUTOR(fused_pdl, b1i_cuda_fused, b1i_cuda_programmatic, supports_pdl, graph_dot, graph_describe);
+CUDA_EXECUTOR(fused_pdl, b1i_cuda_early, b1i_cuda_programmatic, supports_pdl, graph_dot, graph_describe);

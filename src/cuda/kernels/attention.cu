@@ -35,28 +35,36 @@ template <int D> struct shape {
 
 /* What one block does. */
 struct job {
-    int row, pass, head, heads;   /* of the step; of the group; KV head; query heads of this pass */
-    int first, limit;             /* visible positions */
-    int begin, end;               /* blocks of 32 positions of this part */
-    const char *kv;               /* the layer's keys and values of the head */
+    int row, pass, head, heads; /* of the step; of the group; KV head; query heads of this pass */
+    int first, limit;           /* visible positions */
+    int begin, end;             /* blocks of 32 positions of this part */
+    const char *kv;             /* the layer's keys and values of the head */
+    int fresh; /* lane r < 8: position of row r of the step, where its key and value fall into this part; else −1 */
 };
 
-__device__ __forceinline__ job make_job(const b1i_attention_args &a, const b1i_step_params *step)
+/* All that is read of the step's parameters is asked for at once. False: the block has no row. */
+__device__ __forceinline__ bool make_job(const b1i_attention_args &a, const b1i_step_params *step, job &j)
 {
-    job j;
-    const int passes = (a.group + HEADS - 1) / HEADS;
-    j.row = blockIdx.z / passes;
-    j.pass = blockIdx.z % passes;
+    const int passes = (a.group + HEADS - 1) / HEADS, lane = threadIdx.x % 32;
+    const b1i_step_row *row = step->row;
+    j.row = blockIdx.z / (unsigned)passes;
+    j.pass = blockIdx.z % (unsigned)passes;
     j.head = blockIdx.y;
     j.heads = min(HEADS, a.group - j.pass * HEADS);
-    j.limit = __ldcg(&step->row[j.row].position) + 1;
+    const int n = __ldcg(&step->n), position = __ldcg(&row[lane % B1I_CUDA_ROWS].position);
+    const uint64_t kv = __ldcg(&row[lane % B1I_CUDA_ROWS].kv), head_bytes = __ldcg(&row[j.row].head_bytes);
+    if (j.row >= n) return false;
+    const uint64_t mine = __shfl_sync(B1I_FULL, kv, j.row);
+    j.limit = __shfl_sync(B1I_FULL, position, j.row) + 1;
     j.first = a.window > 0 ? max(0, j.limit - a.window) : 0;
     const int from = j.first / B1I_KV_TILE, count = (j.limit + B1I_KV_TILE - 1) / B1I_KV_TILE - from;
     j.begin = from + count * (int)blockIdx.x / a.splits;
     j.end = from + count * ((int)blockIdx.x + 1) / a.splits;
-    j.kv = ptr<const char>(__ldcg(&step->row[j.row].kv)) +
-           ((int64_t)a.layer * a.kv_heads + j.head) * (int64_t)__ldcg(&step->row[j.row].head_bytes);
-    return j;
+    j.kv = ptr<const char>(mine) + (int64_t)(a.layer * a.kv_heads + j.head) * (int64_t)head_bytes;
+    const bool falls = a.prologue && lane < n && kv == mine && position < j.limit && position >= j.begin * B1I_KV_TILE &&
+                       position < j.end * B1I_KV_TILE;
+    j.fresh = lane < B1I_CUDA_ROWS && falls ? position : -1;
+    return true;
 }
 
 /* A lane's pairs (j, j + head_dim / 2) of one head. */
@@ -143,78 +151,67 @@ __device__ __forceinline__ void make_queries(const b1i_attention_args &a, const 
     }
 }
 
-/* The position of row `r` of the step where its key and value fall into this part of the row's own sequence; else −1. */
-__device__ __forceinline__ int new_position(const job &j, const b1i_step_params *step, int r)
+/* What a warp holds between asking for the queries and using them. */
+template <int D> struct asked {
+    pairs<D> turns, queries[HEADS / WARPS]; /* of heads warp and warp + WARPS */
+    pairs<D> key, key_turns;                /* of the step's row `warp`, where it falls into this part */
+    float value[D / 32];
+};
+
+template <int D>
+__device__ __forceinline__ void ask_row(const b1i_attention_args &a, const job &j, int r, int lane, asked<D> &h)
 {
-    if (r >= __ldcg(&step->n) || __ldcg(&step->row[r].kv) != __ldcg(&step->row[j.row].kv)) return -1;
-    const int position = __ldcg(&step->row[r].position);
-    return position >= j.begin * B1I_KV_TILE && position < j.end * B1I_KV_TILE && position < j.limit ? position : -1;
+    const float *v = ptr<const float>(a.v) + r * a.v_stride + j.head * a.head_dim;
+    h.key.load(ptr<const float>(a.k) + r * a.k_stride + j.head * a.head_dim, a.head_dim / 2, lane);
+    h.key_turns.load_turns(a, r, lane);
+#pragma unroll
+    for (int i = 0; i < D / 32; i++) h.value[i] = lane + 32 * i < a.head_dim ? __ldcg(v + lane + 32 * i) : 0;
 }
 
-/* Key and value of row `r`, as bf16 [2][D], into shared memory; the row's own block writes them into the cache too, for
- * later steps. */
+/* All that lies in the way of the first product is asked for before any of it is used. */
 template <int D>
-__device__ void make_new(const b1i_attention_args &a, const job &j, int r, int position, pairs<D> &key,
-                         const float (&value)[D / 32], const pairs<D> &turns, __nv_bfloat16 *fresh)
+__device__ __forceinline__ void ask(const b1i_attention_args &a, const job &j, int warp, int lane, asked<D> &h)
 {
-    const int lane = threadIdx.x % 32, half = a.head_dim / 2;
+    const float *q = ptr<const float>(a.q) + j.row * a.q_stride +
+                     (int64_t)(j.head * a.group + j.pass * HEADS) * a.head_dim;
+#pragma unroll
+    for (int k = 0; k < HEADS / WARPS; k++)
+        if (warp + k * WARPS < j.heads) h.queries[k].load(q + (warp + k * WARPS) * a.head_dim, a.head_dim / 2, lane);
+    if (__shfl_sync(B1I_FULL, j.fresh, warp) >= 0) ask_row(a, j, warp, lane, h);
+}
+
+/* Key and value of row `r` of the step, as bf16 [2][D], into shared memory. */
+template <int D>
+__device__ __forceinline__ void make_new(const b1i_attention_args &a, int r, int lane, asked<D> &h, __nv_bfloat16 *fresh)
+{
+    const int half = a.head_dim / 2;
     __nv_bfloat16 *keys = fresh + r * 2 * D, *values = keys + D;
-    if (a.k_norm) key.norm(ptr<const float>(a.k_norm), half, a.eps, lane);
-    key.turn(turns);
+    if (a.k_norm) h.key.norm(ptr<const float>(a.k_norm), half, a.eps, lane);
+    h.key.turn(h.key_turns);
     if (a.head_dim < D) {
         for (int d = lane; d < D; d += 32) keys[d] = __float2bfloat16_rn(0);
         __syncwarp(); /* the zeros before the values of other lanes */
     }
 #pragma unroll
-    for (int i = 0; i < D / 32; i++) values[lane + 32 * i] = __float2bfloat16_rn(value[i]);
+    for (int i = 0; i < D / 32; i++) values[lane + 32 * i] = __float2bfloat16_rn(h.value[i]);
 #pragma unroll
     for (int i = 0; i < shape<D>::PAIRS; i++)
         if (lane + 32 * i < half) {
-            keys[lane + 32 * i] = __float2bfloat16_rn(key.low[i]);
-            keys[lane + 32 * i + half] = __float2bfloat16_rn(key.high[i]);
+            keys[lane + 32 * i] = __float2bfloat16_rn(h.key.low[i]);
+            keys[lane + 32 * i + half] = __float2bfloat16_rn(h.key.high[i]);
         }
-    if (r != j.row || j.pass != 0) return;
-    __syncwarp(); /* the row is complete before it is read across lanes */
+}
+
+/* The row's own key and value into the cache, for later steps. */
+template <int D>
+__device__ __forceinline__ void append(const job &j, int position, int lane, const __nv_bfloat16 *fresh)
+{
+    const __nv_bfloat16 *keys = fresh + j.row * 2 * D, *values = keys + D;
     __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
     for (int d = lane; d < D; d += 32) {
         cache[key_index<D>(position % B1I_KV_TILE, d)] = keys[d];
         cache[shape<D>::TILE + value_index<D>(position % B1I_KV_TILE, d)] = values[d];
     }
-}
-
-/* Queries, and the step's own keys and values that this part sees. All that lies in the way of the first product is
- * loaded before any of it is used. */
-template <int D>
-__device__ __forceinline__ void prologue(const b1i_attention_args &a, const job &j, const b1i_step_params *step,
-                                         float *queries, __nv_bfloat16 *fresh, int *where)
-{
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, half = a.head_dim / 2;
-    pairs<D> turns, mine[HEADS / WARPS], key, key_turns;
-    float value[D / 32];
-    int position[B1I_CUDA_ROWS / WARPS];
-    if (a.prologue) turns.load_turns(a, j.row, lane);
-#pragma unroll
-    for (int k = 0; k < B1I_CUDA_ROWS / WARPS; k++)
-        position[k] = a.prologue ? new_position(j, step, warp + k * WARPS) : -1;
-    wait_inputs();
-    const float *q = ptr<const float>(a.q) + j.row * a.q_stride +
-                     (int64_t)(j.head * a.group + j.pass * HEADS) * a.head_dim;
-#pragma unroll
-    for (int k = 0; k < HEADS / WARPS; k++)
-        if (warp + k * WARPS < j.heads) mine[k].load(q + (warp + k * WARPS) * a.head_dim, half, lane);
-#pragma unroll
-    for (int k = 0; k < B1I_CUDA_ROWS / WARPS; k++) {
-        const int r = warp + k * WARPS;
-        if (lane == 0) where[r] = position[k];
-        if (position[k] < 0) continue;
-        const float *v = ptr<const float>(a.v) + r * a.v_stride + j.head * a.head_dim;
-        key.load(ptr<const float>(a.k) + r * a.k_stride + j.head * a.head_dim, half, lane);
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) value[i] = lane + 32 * i < a.head_dim ? __ldcg(v + lane + 32 * i) : 0;
-        key_turns.load_turns(a, r, lane);
-        make_new<D>(a, j, r, position[k], key, value, key_turns, fresh);
-    }
-    make_queries<D>(a, j, mine, turns, queries);
 }
 
 /* Puts the step's own keys (which = 0) or values (1) of block `block` into its slot. `mine` is where[lane]. */
@@ -430,7 +427,6 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     __shared__ uint64_t barriers[WARPS * S::SLOTS];
     __shared__ __align__(16) float queries[HEADS * S::Q_STRIDE];
     __shared__ __align__(16) __nv_bfloat16 fresh[B1I_CUDA_ROWS * 2 * D];
-    __shared__ int where[B1I_CUDA_ROWS];
     __shared__ bool last;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
@@ -438,19 +434,33 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     release_next();
     ring<S::SLOTS, S::SLOT> blocks;
     blocks.init(memory + warp * S::WARP_BYTES, barriers + warp * S::SLOTS, lane);
+    job j;
+    if (!make_job(a, step, j)) return;
+    asked<D> h;
+    if (a.prologue) h.turns.load_turns(a, j.row, lane);
+    if (!a.early) {
+        wait_inputs();
+        ask<D>(a, j, warp, lane, h);
+    }
     /* Keys and values take turns in the ring: chunk c of this warp is those of block j.begin + warp + c / 2 · WARPS. */
-    if ((int)blockIdx.z / ((a.group + HEADS - 1) / HEADS) >= __ldcg(&step->n)) return;
-    const job j = make_job(a, step);
     const int first = j.begin + warp, chunks = first < j.end ? (j.end - first + WARPS - 1) / WARPS * 2 : 0;
     const char *from = j.kv + (int64_t)first * 2 * S::SLOT;
     for (int c = 0; c < S::SLOTS; c++)
         blocks.prime(c, from + (int64_t)(c / 2) * WARPS * 2 * S::SLOT + c % 2 * S::SLOT, c < chunks ? S::SLOT : 0, lane);
-    prologue<D>(a, j, step, queries, fresh, where);
+    if (a.early) {
+        wait_inputs();
+        ask<D>(a, j, warp, lane, h);
+    }
+    make_queries<D>(a, j, h.queries, h.turns, queries);
+    for (int r = warp; r < B1I_CUDA_ROWS; r += WARPS) {
+        if (__shfl_sync(B1I_FULL, j.fresh, r) < 0) continue;
+        if (r != warp) ask_row(a, j, r, lane, h);
+        make_new<D>(a, r, lane, h, fresh);
+    }
     __syncthreads(); /* orders queries, new keys and values before everybody's reads */
 
     query<D> q;
     q.load(queries, lane);
-    const int mine = lane < B1I_CUDA_ROWS ? where[lane] : -1;
     state<D> softmax;
     softmax.clear();
     for (int c = 0; c < chunks; c += 2) {
@@ -458,7 +468,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
         float s[4][2];
         uint32_t hi[4], lo[4];
         blocks.wait();
-        patch<D>((__nv_bfloat16 *)blocks.data(), 0, block, fresh, mine, lane);
+        patch<D>((__nv_bfloat16 *)blocks.data(), 0, block, fresh, j.fresh, lane);
         softmax.scores((const uint4 *)blocks.data(), q, lane, s);
         int ahead = c + S::SLOTS;
         blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
@@ -471,7 +481,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
             }
         softmax.soften(s, hi, lo);
         blocks.wait();
-        patch<D>((__nv_bfloat16 *)blocks.data(), 1, block, fresh, mine, lane);
+        patch<D>((__nv_bfloat16 *)blocks.data(), 1, block, fresh, j.fresh, lane);
         softmax.gather((const uint4 *)blocks.data(), hi, lo, j.limit - start - lane % 4 * 8, lane);
         ahead++;
         blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
@@ -479,18 +489,16 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     }
 
     softmax.store((float *)(memory + warp * S::WARP_BYTES), lane);
+    const int own = __shfl_sync(B1I_FULL, j.fresh, j.row);
+    if (own >= 0 && j.pass == 0 && warp == WARPS - 1) append<D>(j, own, lane, fresh);
     const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     float *parts = ptr<float>(a.part) + place * a.splits * HEADS * (D + 2);
     __syncthreads(); /* orders the warps' results before the merge */
     merge_warps<D>(a, j, memory, parts + blockIdx.x * HEADS * (D + 2));
     if (a.splits == 1) return;
     __syncthreads(); /* everybody's part before thread 0's arrival */
-    if (threadIdx.x == 0) {
-        __threadfence(); /* the block's part before its arrival */
-        last = atomicAdd(ptr<unsigned>(a.arrived) + place, 1) == (unsigned)a.splits - 1;
-        __threadfence(); /* the arrivals before the reads of what was written ahead of them */
-    }
-    __syncthreads(); /* orders `last` and the fence before everybody's reads */
+    if (threadIdx.x == 0) last = arrive(ptr<unsigned>(a.arrived) + place) == (unsigned)a.splits - 1;
+    __syncthreads(); /* orders `last`, and through it all parts, before everybody's reads */
     if (!last) return;
     merge_parts<D>(a, j, parts);
     if (threadIdx.x == 0) ptr<unsigned>(a.arrived)[place] = 0;

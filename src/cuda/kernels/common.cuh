@@ -91,12 +91,45 @@ __device__ __forceinline__ void bulk_load(void *to, const void *from, int bytes,
 #endif
 }
 
+/* ---- barriers on every architecture ---- */
+__device__ __forceinline__ void barrier_make(uint64_t *b, int count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(uint64_t *b)
+{
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(shared_address(b)) : "memory");
+}
+__device__ __forceinline__ void barrier_pass(uint64_t *b, int parity)
+{
+#if B1I_BULK
+    barrier_wait(b, parity);
+#else
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "again:\n"
+                 "mbarrier.test_wait.parity.shared.b64 p, [%0], %1;\n"
+                 "@p bra done;\n"
+                 "bra again;\n"
+                 "done:\n"
+                 "}" ::"r"(shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
 /* ---- cp.async (8.0) ---- */
 __device__ __forceinline__ void async_load16(void *to, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* The barrier completes a phase when this lane's copies so far, and those of the other lanes that it counts, are there.
+ */
+__device__ __forceinline__ void async_arrive(uint64_t *b)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(b)) : "memory");
+}
 template <int N> __device__ __forceinline__ void async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
 /* ---- a warp's own ring of slots in shared memory ----
@@ -150,6 +183,44 @@ template <int SLOTS, int SLOT_BYTES> struct ring {
         }
     }
 };
+/* ---- a block's ring: one warp fills, READERS warps empty it in the same order ---- */
+template <int SLOTS, int SLOT_BYTES, int READERS> struct stream {
+    char *slots;
+    uint64_t *full, *empty; /* [SLOTS] each */
+
+    /* By one thread; a barrier of the block must follow. */
+    __device__ __forceinline__ void init()
+    {
+        for (int i = 0; i < SLOTS; i++) {
+            barrier_make(full + i, B1I_BULK ? 1 : 32);
+            barrier_make(empty + i, READERS);
+        }
+        barrier_init_done();
+    }
+    /* Chunk `i` from `from`, by all lanes of the filling warp; waits until its slot is free. */
+    __device__ __forceinline__ void fill(int slot, bool again, int phase, const char *from, int bytes, int lane)
+    {
+        if (again) barrier_pass(empty + slot, phase);
+        if (B1I_BULK) {
+            if (lane == 0) bulk_load(slots + slot * SLOT_BYTES, from, bytes, full + slot);
+        } else {
+            for (int at = lane * 16; at < bytes; at += 512) async_load16(slots + slot * SLOT_BYTES + at, from + at);
+            async_arrive(full + slot);
+        }
+    }
+    __device__ __forceinline__ const char *wait(int slot, int phase) const
+    {
+        barrier_pass(full + slot, phase);
+        return slots + slot * SLOT_BYTES;
+    }
+    /* The warp is done with the slot. */
+    __device__ __forceinline__ void release(int slot, int lane)
+    {
+        __syncwarp(); /* orders the lanes' reads before the arrival */
+        if (lane == 0) barrier_arrive(empty + slot);
+    }
+};
+
 /* Shared memory that a lane wrote by ordinary stores is ordered before copies that the warp issues later. */
 __device__ __forceinline__ void fence_async()
 {
@@ -181,6 +252,15 @@ __device__ __forceinline__ float bf16_high(uint32_t pair) { return __uint_as_flo
 __device__ __forceinline__ uint32_t pack_bf16_rest(float low, float high, uint32_t packed)
 {
     return pack_bf16(low - bf16_low(packed), high - bf16_high(packed));
+}
+
+/* Adds one to a counter that blocks meet at and returns what it was: what this block wrote (before a barrier that this
+ * thread passed) is seen by who arrives later, and what earlier arrivals wrote is seen by this block. */
+__device__ __forceinline__ unsigned arrive(unsigned *counter)
+{
+    unsigned before;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
 }
 
 __device__ __forceinline__ float warp_sum(float x)

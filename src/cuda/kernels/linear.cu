@@ -5,19 +5,22 @@
  * k_linear_<format>_one   one row; its input lies in shared memory
  * k_linear_<format>_few   2 … 8 rows, the columns of mma's B; inputs are read as they are needed, from L1 and L2
  *
- * Launch: any grid of blocks of 32 · B1I_LINEAR_WARPS threads, as many as SMs for the whole memory's speed, at most
+ * Launch: any grid of blocks of 32 · (B1I_LINEAR_WARPS + 1) threads, as many as SMs for the whole memory's speed, at most
  * panels / unit; dynamic shared memory as program.c's linear_shared() says. Bytes moved: the matrix once; the input once
  * a block (from L2).
  *
- * A block has a run of whole panels (16 rows), its warps each an even share of the run's chunks, one after the other in
- * memory. Every warp streams its share through a ring of its own with bulk copies: no warp waits for another until all
- * are done, and the first SLOTS chunks of each warp are under way before the kernel that makes the input has ended
- * (weights do not depend on it). Products are mma.m16n8k16 with f32 sums; drained from shared memory they are several
- * times faster than memory is. A panel that several warps share is added up in the order of the warps, so that results
- * do not depend on timing.
+ * A block has a run of whole panels (16 rows). One warp streams them through a ring in chunks of up to 16 KB; the others
+ * each multiply their part of every chunk's columns, so that none of them falls behind, and their sums are added up in
+ * the order of the warps: results do not depend on timing. Products are mma.m16n8k16 with f32 sums; drained from shared
+ * memory they are several times faster than memory is.
  *
- * One producer thread a block with a ring for all (and an "empty" barrier a slot) was tried in a prototype: the same
- * speed, more synchronisation. Prefetching the next kernel's weights into L2 was slower.
+ * Launched early (programmatically), the ring fills before the kernel that makes the input has ended: weights do not
+ * depend on it. Launched after it, the input is asked for first: behind a ring's worth of stream on every SM it would
+ * arrive microseconds later.
+ *
+ * Lost: a ring for each warp with a run of chunks of its own, no shared order: the warps of a block ended up to 8 %
+ * apart, and copies of 2 to 4 KB stream at 4.45 TB/s where 16 KB reach 4.6. Prefetching the next kernel's weights into
+ * L2: slower in a prototype.
  */
 #include "common.cuh"
 
@@ -25,9 +28,12 @@
 
 namespace {
 
-constexpr int WARPS = B1I_LINEAR_WARPS, THREADS = WARPS * 32, SLOT_BYTES = B1I_LINEAR_SLOT_BYTES;
+constexpr int WARPS = B1I_LINEAR_WARPS, READERS = WARPS * 32, THREADS = READERS + 32, SLOT_BYTES = B1I_LINEAR_SLOT_BYTES;
 constexpr int SLOTS = B1I_SMALL ? B1I_LINEAR_SLOTS_SMALL : B1I_LINEAR_SLOTS;
 constexpr int KEPT = 4; /* groups of 4 columns of an input that a thread keeps between its two passes */
+
+/* A barrier of the threads that multiply. */
+__device__ __forceinline__ void sync_readers() { asm volatile("bar.sync 1, %0;" ::"n"(READERS) : "memory"); }
 
 /* ---- inputs ---- */
 
@@ -36,7 +42,7 @@ __device__ __forceinline__ float block_sum(float x, float *sums)
 {
     x = warp_sum(x);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
-    __syncthreads(); /* orders the warps' sums before everybody's reads */
+    sync_readers(); /* orders the warps' sums before everybody's reads */
     float total = 0;
     for (int w = 0; w < WARPS; w++) total += sums[w];
     return total;
@@ -54,40 +60,63 @@ __device__ __forceinline__ uint2 normed(float4 v, float4 w, float inverse)
  * halves of a block of 32 are 16 bytes. */
 __device__ __forceinline__ int staged_at(int i) { return (i / 8 * 4 + i % 4) * 2 + i / 4 % 2; }
 
+/* What a thread holds of one row's input between asking for it and using it. */
+struct held {
+    float4 x[KEPT], norm[KEPT];
+};
+
+__device__ __forceinline__ void ask_norm(const b1i_linear_args &a, held &h)
+{
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+        const int i = threadIdx.x + k * READERS;
+        h.norm[k] = i < a.blocks * 8 ? __ldg(ptr<const float4>(a.norm) + i) : make_float4(0, 0, 0, 0);
+    }
+}
+__device__ __forceinline__ void ask_input(const b1i_linear_args &a, held &h)
+{
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+        const int i = threadIdx.x + k * READERS, count = a.input == b1i_in_norm ? a.blocks * 8 : a.blocks * 4;
+        h.x[k] = i < count ? __ldcg(ptr<const float4>(a.x) + i) : make_float4(0, 0, 0, 0);
+    }
+}
+
 /* The input of one row as bf16 in `staged` [blocks × 64 bytes]. */
-__device__ void stage_norm(const b1i_linear_args &a, const float4 (&weight)[KEPT], uint2 *staged, float *sums)
+__device__ __forceinline__ void stage_norm(const b1i_linear_args &a, const held &h, uint2 *staged, float *sums)
 {
     const float4 *x = ptr<const float4>(a.x), *w = ptr<const float4>(a.norm);
     const int groups = a.blocks * 8;
-    float4 kept[KEPT];
     float sum = 0;
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-        int i = threadIdx.x + k * THREADS;
-        kept[k] = i < groups ? __ldcg(x + i) : make_float4(0, 0, 0, 0);
-    }
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) sum += square(kept[k]);
-    for (int i = threadIdx.x + KEPT * THREADS; i < groups; i += THREADS) sum += square(__ldcg(x + i));
+    for (int k = 0; k < KEPT; k++) sum += square(h.x[k]);
+    for (int i = threadIdx.x + KEPT * READERS; i < groups; i += READERS) sum += square(__ldcg(x + i));
     const float inverse = 1 / sqrtf(block_sum(sum, sums) / (float)a.cols + a.eps);
 #pragma unroll
     for (int k = 0; k < KEPT; k++) {
-        int i = threadIdx.x + k * THREADS;
-        if (i < groups) staged[staged_at(i)] = normed(kept[k], weight[k], inverse);
+        const int i = threadIdx.x + k * READERS;
+        if (i < groups) staged[staged_at(i)] = normed(h.x[k], h.norm[k], inverse);
     }
-    for (int i = threadIdx.x + KEPT * THREADS; i < groups; i += THREADS)
+    for (int i = threadIdx.x + KEPT * READERS; i < groups; i += READERS)
         staged[staged_at(i)] = normed(__ldcg(x + i), w[i], inverse);
 }
 
-__device__ void stage_bf16(const b1i_linear_args &a, uint2 *staged)
+__device__ __forceinline__ void stage_eight(float4 f, int i, uint2 *staged)
 {
-    const uint4 *x = ptr<const uint4>(a.x);
-#pragma unroll 4
-    for (int i = threadIdx.x; i < a.blocks * 4; i += THREADS) {
-        uint4 v = __ldcg(x + i);
-        staged[staged_at(2 * i)] = make_uint2(v.x, v.y);
-        staged[staged_at(2 * i + 1)] = make_uint2(v.z, v.w);
+    staged[staged_at(2 * i)] = make_uint2(__float_as_uint(f.x), __float_as_uint(f.y));
+    staged[staged_at(2 * i + 1)] = make_uint2(__float_as_uint(f.z), __float_as_uint(f.w));
+}
+__device__ __forceinline__ void stage_bf16(const b1i_linear_args &a, const held &h, uint2 *staged)
+{
+    const int eights = a.blocks * 4;
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+        const int i = threadIdx.x + k * READERS;
+        if (i < eights) stage_eight(h.x[k], i, staged);
     }
+#pragma unroll 4
+    for (int i = threadIdx.x + KEPT * READERS; i < eights; i += READERS)
+        stage_eight(__ldcg(ptr<const float4>(a.x) + i), i, staged);
 }
 
 /* Several rows: only 1 / rms of each is made beforehand. */
@@ -133,65 +162,23 @@ template <> struct input<true> {
 
 /* ---- the product ---- */
 
-/* The part of panels [first_panel, …) that one block has, and a warp's chunks of it. */
+/* The panels that one block has. */
 struct share {
-    int first_panel, panels; /* the block's */
-    int chunk, chunks;       /* blocks of a chunk; chunks of a panel */
-    int begin, end;          /* the warp's chunks, counted over the block's panels */
-
-    __device__ __forceinline__ share(const b1i_linear_args &a, int warp)
+    int first_panel, panels;
+    __device__ __forceinline__ share(const b1i_linear_args &a)
     {
-        const int units = a.panels / a.unit, grid = gridDim.x, b = blockIdx.x;
-        first_panel = (int)((int64_t)units * b / grid) * a.unit;
-        panels = (int)((int64_t)units * (b + 1) / grid) * a.unit - first_panel;
-        chunk = SLOT_BYTES / a.block_bytes;
-        chunks = (a.blocks + chunk - 1) / chunk;
-        begin = first_of(warp);
-        end = first_of(warp + 1);
-    }
-    __device__ __forceinline__ int first_of(int warp) const { return (int)((int64_t)panels * chunks * warp / WARPS); }
-    /* Whether warp `w` has chunks of the block's panel `p`. */
-    __device__ __forceinline__ bool has(int w, int p) const
-    {
-        int from = first_of(w), to = first_of(w + 1);
-        return from < to && from < (p + 1) * chunks && to > p * chunks;
+        const int b = blockIdx.x;
+        first_panel = (b * a.units + min(b, a.units_more)) * a.unit;
+        panels = (a.units + (b < a.units_more)) * a.unit;
     }
 };
 
-/* Walks a warp's chunks in order. */
-struct walk {
-    const char *panel;
-    int at, left;
-    __device__ __forceinline__ walk(const b1i_linear_args &a, const share &s)
-    {
-        int p = s.begin / s.chunks;
-        at = s.begin - p * s.chunks;
-        left = s.end - s.begin;
-        panel = ptr<const char>(a.weights) + (int64_t)(s.first_panel + p) * a.panel_stride;
-    }
-    /* The next chunk's place and bytes; 0 bytes past the last. */
-    __device__ __forceinline__ const char *next(const b1i_linear_args &a, const share &s, int *bytes)
-    {
-        *bytes = 0;
-        if (left == 0) return panel;
-        const char *from = panel + at * s.chunk * a.block_bytes;
-        *bytes = min(s.chunk, a.blocks - at * s.chunk) * a.block_bytes;
-        left--;
-        if (++at == s.chunks) {
-            at = 0;
-            panel += a.panel_stride;
-        }
-        return from;
-    }
-};
-
-/* Sums of a panel that `warp` has, into its place: the pairs (panel, warp) that occur have panel + warp all different.
- */
+/* Sums of a panel that `warp` has. */
 template <bool FEW>
 __device__ __forceinline__ void put_part(float *part, int panel, int warp, int lane, const float (&c)[4])
 {
     const int g = lane / 4, t = lane % 4;
-    float *p = part + (panel + warp) * B1I_TILE_ROWS * (FEW ? B1I_CUDA_ROWS : 1);
+    float *p = part + (panel * WARPS + warp) * B1I_TILE_ROWS * (FEW ? B1I_CUDA_ROWS : 1);
     if (FEW) {
         *(float2 *)(p + g * B1I_CUDA_ROWS + 2 * t) = make_float2(c[0], c[1]);
         *(float2 *)(p + (g + 8) * B1I_CUDA_ROWS + 2 * t) = make_float2(c[2], c[3]);
@@ -202,12 +189,12 @@ __device__ __forceinline__ void put_part(float *part, int panel, int warp, int l
 }
 
 /* Row `o` of the block's panel `p`, for row `r` of the step. */
-template <bool FEW> __device__ __forceinline__ float get_sum(const float *part, const share &s, int p, int o, int r)
+template <bool FEW> __device__ __forceinline__ float get_sum(const float *part, int p, int o, int r)
 {
     float y = 0;
 #pragma unroll
     for (int w = 0; w < WARPS; w++)
-        if (s.has(w, p)) y += part[((p + w) * B1I_TILE_ROWS + o) * (FEW ? B1I_CUDA_ROWS : 1) + (FEW ? r : 0)];
+        y += part[((p * WARPS + w) * B1I_TILE_ROWS + o) * (FEW ? B1I_CUDA_ROWS : 1) + (FEW ? r : 0)];
     return y;
 }
 
@@ -229,9 +216,9 @@ __device__ best block_best(best b, best *all)
 {
     for (int o = 16; o; o >>= 1)
         b = better(b, best{__shfl_xor_sync(B1I_FULL, b.value, o), __shfl_xor_sync(B1I_FULL, b.token, o)});
-    __syncthreads(); /* `all` may still be read from the row before */
+    sync_readers(); /* `all` may still be read from the row before */
     if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = b;
-    __syncthreads(); /* orders the warps' results before thread 0's reads */
+    sync_readers(); /* orders the warps' results before thread 0's reads */
     for (int w = 1; threadIdx.x == 0 && w < WARPS; w++) b = better(b, all[w]);
     return b;
 }
@@ -248,10 +235,10 @@ __device__ void put_logits(const b1i_linear_args &a, const share &s, const float
     __shared__ bool last;
     for (int r = from; r < n; r++) {
         best mine = {0, -1};
-        for (int i = threadIdx.x; i < s.panels * B1I_TILE_ROWS; i += THREADS) {
+        for (int i = threadIdx.x; i < s.panels * B1I_TILE_ROWS; i += READERS) {
             int token = s.first_panel * B1I_TILE_ROWS + i;
             if (token >= vocab) continue;
-            float y = get_sum<FEW>(part, s, i / B1I_TILE_ROWS, i % B1I_TILE_ROWS, r) + (bias ? bias[token] : 0);
+            float y = get_sum<FEW>(part, i / B1I_TILE_ROWS, i % B1I_TILE_ROWS, r) + (bias ? bias[token] : 0);
             logits[(int64_t)(r - from) * vocab + token] = y;
             if (!isfinite(y))
                 mine = better(mine, best{0, -2});
@@ -261,17 +248,15 @@ __device__ void put_logits(const b1i_linear_args &a, const share &s, const float
         mine = block_best(mine, all);
         if (threadIdx.x == 0) __stcg((float2 *)(found + blockIdx.x * B1I_CUDA_ROWS + r), *(float2 *)&mine);
     }
-    __threadfence(); /* this thread's results before its arrival */
-    __syncthreads(); /* all threads' logits before thread 0's arrival */
-    if (threadIdx.x == 0) last = atomicAdd(ptr<unsigned>(a.arrived), 1) == gridDim.x - 1;
-    __syncthreads();
+    sync_readers(); /* all threads' logits before thread 0's arrival */
+    if (threadIdx.x == 0) last = arrive(ptr<unsigned>(a.arrived)) == gridDim.x - 1;
+    sync_readers();
     if (!last) return;
-    __threadfence(); /* the arrivals before the reads of what was written ahead of them */
     b1i_step_result *result = ptr<b1i_step_result>(a.result);
     int bad = 0;
     for (int r = from; r < n; r++) {
         best b = {0, -1};
-        for (int i = threadIdx.x; i < gridDim.x; i += THREADS) {
+        for (int i = threadIdx.x; i < gridDim.x; i += READERS) {
             float2 f = __ldcg((const float2 *)(found + i * B1I_CUDA_ROWS + r));
             b = better(b, *(best *)&f);
         }
@@ -292,12 +277,12 @@ __device__ void put_silu(const b1i_linear_args &a, const share &s, const float *
 {
     const b1i_linear_out &out = a.out[0];
     const int count = s.panels / 2 * B1I_TILE_ROWS;
-    for (int i = threadIdx.x; i < count * n; i += THREADS) {
+    for (int i = threadIdx.x; i < count * n; i += READERS) {
         int r = i / count, o = i % count, pair = o / B1I_TILE_ROWS;
         int row = s.first_panel / 2 * B1I_TILE_ROWS + o;
         if (row >= out.rows) continue;
-        float gate = get_sum<FEW>(part, s, 2 * pair, o % B1I_TILE_ROWS, r);
-        float up = get_sum<FEW>(part, s, 2 * pair + 1, o % B1I_TILE_ROWS, r);
+        float gate = get_sum<FEW>(part, 2 * pair, o % B1I_TILE_ROWS, r);
+        float up = get_sum<FEW>(part, 2 * pair + 1, o % B1I_TILE_ROWS, r);
         ptr<__nv_bfloat16>(out.y)[r * out.y_stride + row] = __float2bfloat16_rn(gate / (1 + expf(-gate)) * up);
     }
 }
@@ -306,13 +291,13 @@ template <bool FEW>
 __device__ void put_rows(const b1i_linear_args &a, const share &s, const float *part, int n)
 {
     const int count = s.panels * B1I_TILE_ROWS;
-    for (int i = threadIdx.x; i < count * n; i += THREADS) {
+    for (int i = threadIdx.x; i < count * n; i += READERS) {
         int r = i / count, o = i % count, p = s.first_panel + o / B1I_TILE_ROWS, k = 0;
         while (k + 1 < a.outs && p >= a.out[k + 1].first_panel) k++;
         const b1i_linear_out &out = a.out[k];
         int row = (p - out.first_panel) * B1I_TILE_ROWS + o % B1I_TILE_ROWS;
         if (row >= out.rows) continue;
-        float y = get_sum<FEW>(part, s, o / B1I_TILE_ROWS, o % B1I_TILE_ROWS, r);
+        float y = get_sum<FEW>(part, o / B1I_TILE_ROWS, o % B1I_TILE_ROWS, r);
         if (out.bias) y += ptr<const float>(out.bias)[row];
         float *to = ptr<float>(out.y) + r * out.y_stride + row;
         *to = a.epilogue == b1i_out_add ? __ldcg(to) + y : y;
@@ -324,74 +309,85 @@ __device__ void put_rows(const b1i_linear_args &a, const share &s, const float *
 template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i_linear_args &a)
 {
     extern __shared__ __align__(128) char memory[];
-    __shared__ uint64_t barriers[WARPS * SLOTS];
+    __shared__ uint64_t barriers[2 * SLOTS];
     __shared__ float sums[WARPS > B1I_CUDA_ROWS ? WARPS : B1I_CUDA_ROWS];
     __shared__ best bests[WARPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    char *staged = memory + WARPS * SLOTS * SLOT_BYTES;
+    char *staged = memory + SLOTS * SLOT_BYTES;
     float *part = (float *)(staged + (FEW ? 0 : a.blocks * 64));
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
+    stream<SLOTS, SLOT_BYTES, WARPS> weights = {memory, barriers, barriers + SLOTS};
+    const share s(a);
+    held h;
 
     release_next();
-    ring<SLOTS, SLOT_BYTES> weights;
-    weights.init(memory + warp * SLOTS * SLOT_BYTES, barriers + warp * SLOTS, lane);
-    const share s(a, warp);
-    walk ahead(a, s);
-    for (int i = 0; i < SLOTS; i++) {
-        int bytes;
-        const char *from = ahead.next(a, s, &bytes);
-        weights.prime(i, from, bytes, lane);
-    }
-    float4 norm[KEPT];
-    if (!FEW && a.input == b1i_in_norm) {
-#pragma unroll
-        for (int k = 0; k < KEPT; k++) {
-            int i = threadIdx.x + k * THREADS;
-            norm[k] = i < a.blocks * 8 ? __ldg(ptr<const float4>(a.norm) + i) : make_float4(0, 0, 0, 0);
+    if (threadIdx.x == READERS) weights.init();
+    if (!FEW && warp < WARPS) {
+        if (a.input == b1i_in_norm) ask_norm(a, h);
+        if (!a.early) {
+            wait_inputs();
+            ask_input(a, h);
         }
     }
-    wait_inputs();
+    __syncthreads(); /* the ring's barriers are there; without early launch, so are the requests for the input */
+    int slot = 0, phase = 0;
+    if (warp == WARPS) {
+        if (B1I_BULK && lane != 0) return;
+        const char *panel = ptr<const char>(a.weights) + (int64_t)s.first_panel * a.panel_stride;
+        bool again = false;
+        for (int p = 0; p < s.panels; p++, panel += a.panel_stride)
+            for (int c = 0; c < a.chunks; c++) {
+                weights.fill(slot, again, phase ^ 1, panel + c * a.chunk * a.block_bytes,
+                             min(a.chunk, a.blocks - c * a.chunk) * a.block_bytes, lane);
+                if (++slot == SLOTS) {
+                    slot = 0;
+                    phase ^= 1;
+                    again = true;
+                }
+            }
+        return;
+    }
+    if (FEW || a.early) wait_inputs();
 
     const int n = FEW ? __ldcg(&step->n) : 1;
     input<FEW> x;
     if constexpr (FEW) {
         if (a.input == b1i_in_norm) inverse_rms(a, n, sums);
-        __syncthreads(); /* orders the rows' sums before everybody's reads */
+        sync_readers(); /* orders the rows' sums before everybody's reads */
         const int row = lane / 4, size = a.input == b1i_in_norm ? 4 : 2;
         x.row = row < n ? ptr<const char>(a.x) + row * a.x_stride * size : nullptr;
         x.norm = a.input == b1i_in_norm ? ptr<const float>(a.norm) : nullptr;
         x.inverse = sums[row];
     } else {
+        if (a.early) ask_input(a, h);
         if (a.input == b1i_in_norm)
-            stage_norm(a, norm, (uint2 *)staged, sums);
+            stage_norm(a, h, (uint2 *)staged, sums);
         else
-            stage_bf16(a, (uint2 *)staged);
-        __syncthreads(); /* orders the input before everybody's reads */
+            stage_bf16(a, h, (uint2 *)staged);
+        sync_readers(); /* orders the input before everybody's reads */
         x.staged = (const uint4 *)staged;
     }
 
-    tile_sums<FORMAT> acc;
-    acc.clear();
-    int panel = s.begin / s.chunks, at = s.begin - panel * s.chunks;
-    for (int c = s.begin; c < s.end; c++) {
-        weights.wait();
-        const int first = at * s.chunk, count = min(s.chunk, a.blocks - first);
-        const char *data = weights.data();
+    for (int p = 0; p < s.panels; p++) {
+        tile_sums<FORMAT> acc;
+        acc.clear();
+        for (int c = 0; c < a.chunks; c++) {
+            const int first = c * a.chunk, count = min(a.chunk, a.blocks - first);
+            const char *data = weights.wait(slot, phase);
 #pragma unroll 2
-        for (int b = 0; b < count; b++) acc.add(data + b * a.block_bytes, lane, x.at(first + b, lane), a.scales, a.offsets);
-        int bytes;
-        const char *from = ahead.next(a, s, &bytes);
-        weights.refill(from, bytes, lane);
-        if (++at == s.chunks || c + 1 == s.end) {
-            float y[4];
-            acc.total(y);
-            put_part<FEW>(part, panel, warp, lane, y);
-            acc.clear();
-            at = 0;
-            panel++;
+            for (int b = warp; b < count; b += WARPS)
+                acc.add(data + b * a.block_bytes, lane, x.at(first + b, lane), a.scales, a.offsets);
+            weights.release(slot, lane);
+            if (++slot == SLOTS) {
+                slot = 0;
+                phase ^= 1;
+            }
         }
+        float y[4];
+        acc.total(y);
+        put_part<FEW>(part, p, warp, lane, y);
     }
-    __syncthreads(); /* orders all parts before the sums over warps */
+    sync_readers(); /* orders all parts before the sums over warps */
     if (a.epilogue == b1i_out_logits)
         put_logits<FEW>(a, s, part, step, bests);
     else if (a.epilogue == b1i_out_silu)
@@ -403,7 +399,7 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
 } // namespace
 
 #define B1I_LINEAR(name, format, few)                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ b1i_linear_args a) \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) name(const __grid_constant__ b1i_linear_args a) \
     {                                                                                                      \
         linear<format, few>(a);                                                                            \
     }
