@@ -50,7 +50,7 @@ enum {
 #define B1I_LINEAR_SLOT_BYTES 16384
 #endif
 #ifndef B1I_LINEAR_SLOTS
-#define B1I_LINEAR_SLOTS 5
+#define B1I_LINEAR_SLOTS 6
 #endif
 #ifndef B1I_ATTENTION_RING
 #define B1I_ATTENTION_RING 24576 /* bytes of a warp's ring, about */

@@ -31,18 +31,28 @@ template <int D> struct shape {
     static constexpr int PAIRS = (D / 2 + 31) / 32;    /* RoPE pairs of a lane */
     static constexpr int WARP_BYTES = SLOTS * SLOT;
     static constexpr int Q_STRIDE = D + 4;             /* floats; keeps eight heads on different banks */
+    static constexpr int O_STRIDE = D + 8;             /* the same of a warp's results, stored in pairs */
 };
+
+/* 2 to the x, to 2 units in the last place. */
+__device__ __forceinline__ float power2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 
 /* What one block does. */
 struct job {
     int row, pass, head, heads; /* of the step; of the group; KV head; query heads of this pass */
     int first, limit;           /* visible positions */
+    int parts;                  /* of the context: no more than give each warp a block of 32 positions */
     int begin, end;             /* blocks of 32 positions of this part */
     const char *kv;             /* the layer's keys and values of the head */
     int fresh; /* lane r < 8: position of row r of the step, where its key and value fall into this part; else −1 */
 };
 
-/* All that is read of the step's parameters is asked for at once. False: the block has no row. */
+/* All that is read of the step's parameters is asked for at once. False: the block has no row, or no part of it. */
 __device__ __forceinline__ bool make_job(const b1i_attention_args &a, const b1i_step_params *step, job &j)
 {
     const int passes = (a.group + HEADS - 1) / HEADS, lane = threadIdx.x % 32;
@@ -58,8 +68,10 @@ __device__ __forceinline__ bool make_job(const b1i_attention_args &a, const b1i_
     j.limit = __shfl_sync(B1I_FULL, position, j.row) + 1;
     j.first = a.window > 0 ? max(0, j.limit - a.window) : 0;
     const int from = j.first / B1I_KV_TILE, count = (j.limit + B1I_KV_TILE - 1) / B1I_KV_TILE - from;
-    j.begin = from + count * (int)blockIdx.x / a.splits;
-    j.end = from + count * ((int)blockIdx.x + 1) / a.splits;
+    j.parts = min(a.splits, (count + WARPS - 1) / WARPS);
+    if ((int)blockIdx.x >= j.parts) return false;
+    j.begin = from + count * (int)blockIdx.x / j.parts;
+    j.end = from + count * ((int)blockIdx.x + 1) / j.parts;
     j.kv = ptr<const char>(mine) + (int64_t)(a.layer * a.kv_heads + j.head) * (int64_t)head_bytes;
     const bool falls = a.prologue && lane < n && kv == mine && position < j.limit && position >= j.begin * B1I_KV_TILE &&
                        position < j.end * B1I_KV_TILE;
@@ -214,10 +226,10 @@ __device__ __forceinline__ void append(const job &j, int position, int lane, con
     }
 }
 
-/* Puts the step's own keys (which = 0) or values (1) of block `block` into its slot. `mine` is where[lane]. */
+/* Puts the step's own keys (which = 0) or values (1) of block `block` into its slot. `mine` is the job's fresh. */
 template <int D>
 __device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block, const __nv_bfloat16 *fresh, int mine,
-                                      int lane)
+                                      bool refilled, int lane)
 {
     unsigned rows = __ballot_sync(B1I_FULL, mine >= 0 && mine / B1I_KV_TILE == block);
     if (!rows) return;
@@ -226,7 +238,7 @@ __device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block,
         const __nv_bfloat16 *from = fresh + (r * 2 + which) * D;
         for (int d = lane; d < D; d += 32) slot[which ? value_index<D>(position, d) : key_index<D>(position, d)] = from[d];
     }
-    fence_async();
+    if (refilled) fence_async();
     __syncwarp(); /* the patch before other lanes' reads */
 }
 
@@ -273,7 +285,7 @@ template <int D> struct state {
     /* Scores of 32 keys: s[u][e] is that of position 8(lane % 4) + 2u + e. */
     static __device__ __forceinline__ void scores(const uint4 *keys, const query<D> &q, int lane, float (&s)[4][2])
     {
-        float c[4][4] = {};
+        float c[2][4][4] = {}; /* two chains of products a tile */
 #pragma unroll
         for (int k = 0; k < D / 32; k++) {
             uint32_t hi[4], lo[4];
@@ -282,14 +294,14 @@ template <int D> struct state {
 #pragma unroll
             for (int u = 0; u < 4; u++) {
                 const uint4 b = keys[(u * (D / 32) + k) * 32 + lane];
-                mma_bf16(c[u], hi[0], lo[0], hi[1], lo[1], b.x, b.y);
-                mma_bf16(c[u], hi[2], lo[2], hi[3], lo[3], b.z, b.w);
+                mma_bf16(c[0][u], hi[0], lo[0], hi[1], lo[1], b.x, b.y);
+                mma_bf16(c[1][u], hi[2], lo[2], hi[3], lo[3], b.z, b.w);
             }
         }
 #pragma unroll
         for (int u = 0; u < 4; u++) {
-            s[u][0] = c[u][0] + c[u][2];
-            s[u][1] = c[u][1] + c[u][3];
+            s[u][0] = (c[0][u][0] + c[1][u][0]) + (c[0][u][2] + c[1][u][2]);
+            s[u][1] = (c[0][u][1] + c[1][u][1]) + (c[0][u][3] + c[1][u][3]);
         }
     }
     /* Scores become probabilities, p[u] pairs of them as high and low parts; what was summed is scaled. */
@@ -300,8 +312,8 @@ template <int D> struct state {
         for (int u = 0; u < 4; u++) m = fmaxf(m, fmaxf(s[u][0], s[u][1]));
         m = fmaxf(m, __shfl_xor_sync(B1I_FULL, m, 1));
         m = fmaxf(m, __shfl_xor_sync(B1I_FULL, m, 2));
-        const float base = m == -INFINITY ? 0 : m, scale = exp2f(most - base);
-        if (__any_sync(B1I_FULL, most != m)) {
+        const float base = m == -INFINITY ? 0 : m, scale = power2(most - base);
+        if (__any_sync(B1I_FULL, most != m && most != -INFINITY)) { /* before, all sums are 0 */
             sum *= scale;
 #pragma unroll
             for (int i = 0; i < D / 8; i++) o[i][0] *= scale, o[i][1] *= scale, o[i][2] *= scale, o[i][3] *= scale;
@@ -309,7 +321,7 @@ template <int D> struct state {
         most = m;
 #pragma unroll
         for (int u = 0; u < 4; u++) {
-            const float p = exp2f(s[u][0] - base), r = exp2f(s[u][1] - base);
+            const float p = power2(s[u][0] - base), r = power2(s[u][1] - base);
             sum += p + r;
             hi[u] = pack_bf16(p, r);
             lo[u] = pack_bf16_rest(p, r, hi[u]);
@@ -329,34 +341,41 @@ template <int D> struct state {
             mma_bf16(o[i], hi[2], lo[2], hi[3], lo[3], b.z & keep[2], b.w & keep[3]);
         }
     }
-    /* As f32 [8][D] values, [8] maxima, [8] sums. */
-    __device__ __forceinline__ void store(float *to, int lane)
+    /* Of the pass's heads, as f32 [8][O_STRIDE] values, then [8] maxima, [8] sums. */
+    __device__ __forceinline__ void store(float *to, int heads, int lane)
     {
         const int g = lane / 4, t = lane % 4;
         sum += __shfl_xor_sync(B1I_FULL, sum, 1);
         sum += __shfl_xor_sync(B1I_FULL, sum, 2);
+        if (g >= heads) return;
 #pragma unroll
         for (int i = 0; i < D / 8; i++)
-            *(float2 *)(to + g * D + 8 * i + 2 * t) = make_float2(o[i][0] + o[i][2], o[i][1] + o[i][3]);
+            *(float2 *)(to + g * shape<D>::O_STRIDE + 8 * i + 2 * t) = make_float2(o[i][0] + o[i][2], o[i][1] + o[i][3]);
         if (t == 0) {
-            to[HEADS * D + g] = most;
-            to[HEADS * D + HEADS + g] = sum;
+            to[HEADS * shape<D>::O_STRIDE + g] = most;
+            to[HEADS * shape<D>::O_STRIDE + HEADS + g] = sum;
         }
     }
 };
 
 /* The factor on a part's values and sum, given the maximum over all parts. */
-__device__ __forceinline__ float part_scale(float most, float all) { return most == -INFINITY ? 0 : exp2f(most - all); }
+__device__ __forceinline__ float part_scale(float most, float all) { return most == -INFINITY ? 0 : power2(most - all); }
 
 /* Four values of the result, as bf16. */
 __device__ __forceinline__ void put_out(const b1i_attention_args &a, const job &j, int head, int d, float4 v, float sum)
 {
     const float inverse = 1 / sum;
-    const float f[4] = {v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse};
     __nv_bfloat16 *out = ptr<__nv_bfloat16>(a.out) + j.row * a.out_stride +
-                         (int64_t)(j.head * a.group + j.pass * HEADS + head) * a.head_dim;
+                         (int64_t)(j.head * a.group + j.pass * HEADS + head) * a.head_dim + d;
+    if (a.head_dim % 4 == 0) { /* so all or none of the four are there, and they lie on 8 bytes */
+        if (d < a.head_dim)
+            *(uint2 *)out = make_uint2(pack_bf16(v.x * inverse, v.y * inverse), pack_bf16(v.z * inverse, v.w * inverse));
+        return;
+    }
+    const float f[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
     for (int e = 0; e < 4; e++)
-        if (d + e < a.head_dim) out[d + e] = __float2bfloat16_rn(f[e]);
+        if (d + e < a.head_dim) out[e] = __float2bfloat16_rn(f[e] * inverse);
 }
 
 /* The warps' results, each in its own part of shared memory, become the block's. */
@@ -367,15 +386,15 @@ template <int D> __device__ void merge_warps(const b1i_attention_args &a, const 
         float most = -INFINITY, sum = 0;
         float4 v = make_float4(0, 0, 0, 0);
         for (int w = 0; w < WARPS; w++)
-            most = fmaxf(most, ((const float *)(memory + w * shape<D>::WARP_BYTES))[HEADS * D + head]);
+            most = fmaxf(most, ((const float *)(memory + w * shape<D>::WARP_BYTES))[HEADS * shape<D>::O_STRIDE + head]);
         for (int w = 0; w < WARPS; w++) {
             const float *from = (const float *)(memory + w * shape<D>::WARP_BYTES);
-            const float scale = part_scale(from[HEADS * D + head], most);
-            const float4 x = *(const float4 *)(from + head * D + d);
+            const float scale = part_scale(from[HEADS * shape<D>::O_STRIDE + head], most);
+            const float4 x = *(const float4 *)(from + head * shape<D>::O_STRIDE + d);
             v.x += scale * x.x, v.y += scale * x.y, v.z += scale * x.z, v.w += scale * x.w;
-            sum += scale * from[HEADS * D + HEADS + head];
+            sum += scale * from[HEADS * shape<D>::O_STRIDE + HEADS + head];
         }
-        if (a.splits == 1) {
+        if (j.parts == 1) {
             put_out(a, j, head, d, v, sum);
             continue;
         }
@@ -384,39 +403,58 @@ template <int D> __device__ void merge_warps(const b1i_attention_args &a, const 
     }
 }
 
-/* The context's parts become the result. `parts` [splits][8 · D values, 8 · (maximum, sum)]. Sixteen parts are loaded
- * at once: what counts here is how often memory is waited for. */
+/* The context's parts become the result, a warp a head. `parts` [j.parts][8 · D values, 8 · (maximum, sum)]. All
+ * maxima and sums, and the values of sixteen parts, are asked for at once: what counts here is how often memory is
+ * waited for. */
 template <int D> __device__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts)
 {
-    constexpr int PART = HEADS * (D + 2), BATCH = 16;
-    for (int i = threadIdx.x; i < j.heads * (D / 4); i += THREADS) {
-        const int head = i / (D / 4), d = i % (D / 4) * 4;
+    constexpr int PART = HEADS * (D + 2), BATCH = 16, WIDE = (D / 4 + 31) / 32;
+    const int lane = threadIdx.x % 32;
+    for (int head = threadIdx.x / 32; head < j.heads; head += WARPS) {
+        float2 own[B1I_SPLITS_MAX / 32]; /* maximum and sum of parts lane and lane + 32; then the part's weight */
+        float4 v[WIDE];
         float most = -INFINITY, sum = 0;
-        float4 v = make_float4(0, 0, 0, 0);
-        for (int from = 0; from < a.splits; from += BATCH) {
-            float4 x[BATCH];
-            float2 w[BATCH];
-            float m = most;
+#pragma unroll
+        for (int k = 0; k < B1I_SPLITS_MAX / 32; k++)
+            own[k] = lane + 32 * k < j.parts ? __ldcg((const float2 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head)
+                                             : make_float2(-INFINITY, 0);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) v[i] = make_float4(0, 0, 0, 0);
+        for (int from = 0; from < j.parts; from += BATCH) {
+            float4 x[BATCH][WIDE];
+#pragma unroll
+            for (int s = 0; s < BATCH; s++)
+#pragma unroll
+                for (int i = 0; i < WIDE; i++) {
+                    const bool there = from + s < j.parts && (lane + 32 * i) * 4 < D;
+                    x[s][i] = there ? __ldcg((const float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i)
+                                    : make_float4(0, 0, 0, 0);
+                }
+            if (from == 0) { /* the weights, while the values are under way */
+#pragma unroll
+                for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) most = fmaxf(most, own[k].x);
+                for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(B1I_FULL, most, o));
+#pragma unroll
+                for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) {
+                    own[k].x = part_scale(own[k].x, most);
+                    sum += own[k].x * own[k].y;
+                }
+                sum = warp_sum(sum);
+            }
+            const float mine = from < 32 ? own[0].x : own[B1I_SPLITS_MAX / 32 - 1].x;
 #pragma unroll
             for (int s = 0; s < BATCH; s++) {
-                const float *part = parts + (from + s) * PART;
-                const bool there = from + s < a.splits;
-                w[s] = there ? __ldcg((const float2 *)(part + HEADS * D) + head) : make_float2(-INFINITY, 0);
-                x[s] = there ? __ldcg((const float4 *)(part + head * D + d)) : make_float4(0, 0, 0, 0);
-            }
+                const float w = __shfl_sync(B1I_FULL, mine, (from + s) % 32);
 #pragma unroll
-            for (int s = 0; s < BATCH; s++) m = fmaxf(m, w[s].x);
-            const float before = part_scale(most, m);
-            v.x *= before, v.y *= before, v.z *= before, v.w *= before, sum *= before;
-#pragma unroll
-            for (int s = 0; s < BATCH; s++) {
-                const float scale = part_scale(w[s].x, m);
-                v.x += scale * x[s].x, v.y += scale * x[s].y, v.z += scale * x[s].z, v.w += scale * x[s].w;
-                sum += scale * w[s].y;
+                for (int i = 0; i < WIDE; i++) {
+                    v[i].x += w * x[s][i].x, v[i].y += w * x[s][i].y;
+                    v[i].z += w * x[s][i].z, v[i].w += w * x[s][i].w;
+                }
             }
-            most = m;
         }
-        put_out(a, j, head, d, v, sum);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++)
+            if ((lane + 32 * i) * 4 < D) put_out(a, j, head, (lane + 32 * i) * 4, v[i], sum);
     }
 }
 
@@ -468,7 +506,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
         float s[4][2];
         uint32_t hi[4], lo[4];
         blocks.wait();
-        patch<D>((__nv_bfloat16 *)blocks.data(), 0, block, fresh, j.fresh, lane);
+        patch<D>((__nv_bfloat16 *)blocks.data(), 0, block, fresh, j.fresh, c + S::SLOTS < chunks, lane);
         softmax.scores((const uint4 *)blocks.data(), q, lane, s);
         int ahead = c + S::SLOTS;
         blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
@@ -481,23 +519,23 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
             }
         softmax.soften(s, hi, lo);
         blocks.wait();
-        patch<D>((__nv_bfloat16 *)blocks.data(), 1, block, fresh, j.fresh, lane);
+        patch<D>((__nv_bfloat16 *)blocks.data(), 1, block, fresh, j.fresh, ahead + 1 < chunks, lane);
         softmax.gather((const uint4 *)blocks.data(), hi, lo, j.limit - start - lane % 4 * 8, lane);
         ahead++;
         blocks.refill(from + (int64_t)(ahead / 2) * WARPS * 2 * S::SLOT + ahead % 2 * S::SLOT,
                       ahead < chunks ? S::SLOT : 0, lane);
     }
 
-    softmax.store((float *)(memory + warp * S::WARP_BYTES), lane);
+    softmax.store((float *)(memory + warp * S::WARP_BYTES), j.heads, lane);
     const int own = __shfl_sync(B1I_FULL, j.fresh, j.row);
     if (own >= 0 && j.pass == 0 && warp == WARPS - 1) append<D>(j, own, lane, fresh);
     const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     float *parts = ptr<float>(a.part) + place * a.splits * HEADS * (D + 2);
     __syncthreads(); /* orders the warps' results before the merge */
     merge_warps<D>(a, j, memory, parts + blockIdx.x * HEADS * (D + 2));
-    if (a.splits == 1) return;
+    if (j.parts == 1) return;
     __syncthreads(); /* everybody's part before thread 0's arrival */
-    if (threadIdx.x == 0) last = arrive(ptr<unsigned>(a.arrived) + place) == (unsigned)a.splits - 1;
+    if (threadIdx.x == 0) last = arrive(ptr<unsigned>(a.arrived) + place) == (unsigned)j.parts - 1;
     __syncthreads(); /* orders `last`, and through it all parts, before everybody's reads */
     if (!last) return;
     merge_parts<D>(a, j, parts);
@@ -507,7 +545,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
 } // namespace
 
 #define B1I_ATTENTION(D)                                                                                          \
-    extern "C" __global__ void __launch_bounds__(THREADS) k_attention_##D(const __grid_constant__ b1i_attention_args a) \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) k_attention_##D(const __grid_constant__ b1i_attention_args a) \
     {                                                                                                             \
         attention<D>(a);                                                                                          \
     }
