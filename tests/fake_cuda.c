@@ -266,13 +266,6 @@ CUresult cuCtxPopCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSetCurrent(CUcontext context)
-{
-    if (fake_cuda_depth == 0) fake_cuda_depth = 1;
-    stack[fake_cuda_depth - 1] = context;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)
 {
     ENTER(in_context);

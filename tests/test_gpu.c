@@ -172,6 +172,8 @@ static void describes(void **state)
     assert_true(free_bytes > 0 && free_bytes <= b1i_gpu_get_info(gpu)->memory_bytes);
     assert_non_null(b1i_gpu_stream(gpu));
     OK(b1i_gpu_state(gpu, &err));
+    OK(b1i_gpu_enter(gpu, &err));
+    b1i_gpu_leave(gpu);
     b1i_gpu_clocks clocks;
     b1i_gpu_clocks_read(0, &clocks);
     printf("SM %d MHz, memory %d MHz, %d mW, %d degrees, throttle %llx\n", clocks.sm_mhz, clocks.memory_mhz,

@@ -167,18 +167,21 @@ b1_status b1i_cublaslt_open(b1i_gpu *gpu, b1i_cublaslt **out, b1_error *err)
 {
     b1_status st;
     const int32_t transpose = LT_TRANSPOSE;
+    bool entered = false;
     *out = NULL;
     b1i_cublaslt *lt = b1i_calloc(1, sizeof *lt);
     if (!lt) return b1i_fail_memory(err, sizeof *lt);
     lt->gpu = gpu;
     B1I_TRY(b1i_gpu_enter(gpu, err));
+    entered = true;
     B1I_TRY(find_library(lt, err));
     B1I_TRY(check(lt, lt->desc_create(&lt->desc, LT_COMPUTE_F32, LT_F32), "cublasLtMatmulDescCreate", "prefill", err));
     B1I_TRY(check(lt, lt->desc_set(lt->desc, LT_DESC_TRANSPOSE_A, &transpose, sizeof transpose),
                   "cublasLtMatmulDescSetAttribute", "prefill", err));
     *out = lt;
-    return B1_OK;
+    lt = NULL;
 fail:
+    if (entered) b1i_gpu_leave(gpu);
     b1i_cublaslt_close(lt);
     return st;
 }
@@ -196,7 +199,10 @@ void b1i_cublaslt_close(b1i_cublaslt *lt)
     if (!lt) return;
     for (int i = 0; i < lt->count; i++) shape_free(lt, &lt->shapes[i]);
     if (lt->desc) lt->desc_destroy(lt->desc);
-    if (lt->handle && b1i_gpu_enter(lt->gpu, NULL) == B1_OK) lt->destroy(lt->handle);
+    if (lt->handle && b1i_gpu_enter(lt->gpu, NULL) == B1_OK) {
+        lt->destroy(lt->handle);
+        b1i_gpu_leave(lt->gpu);
+    }
     b1i_free(lt);
 }
 
@@ -283,17 +289,17 @@ static void *address(b1i_gpu_ptr p) { return (void *)(uintptr_t)p; }
 b1_status b1i_cublaslt_run(b1i_cublaslt *lt, const b1i_product *p, b1i_gpu_ptr workspace, const char *what,
                            b1_error *err)
 {
-    b1_status st;
     const float one = 1, beta = p->add ? 1 : 0;
     shape *s;
-    B1I_TRY(b1i_gpu_enter(lt->gpu, err));
+    b1_status st = b1i_gpu_enter(lt->gpu, err);
+    if (st != B1_OK) return st;
     B1I_TRY(shape_get(lt, p, what, &s, err));
     B1I_TRY(check(lt,
                   lt->matmul(lt->handle, lt->desc, &one, address(p->w), s->w, address(p->x), s->x, &beta, address(p->y),
                              s->y, address(p->y), s->y, &s->algo, address(workspace), B1I_CUBLASLT_WORKSPACE,
                              b1i_gpu_stream(lt->gpu)),
                   "cublasLtMatmul", what, err));
-    return B1_OK;
 fail:
+    b1i_gpu_leave(lt->gpu);
     return st;
 }

@@ -196,6 +196,8 @@ b1_status b1i_gpu_enter(b1i_gpu *gpu, b1_error *err)
     return absent(err);
 }
 
+void b1i_gpu_leave(b1i_gpu *gpu) { (void)gpu; }
+
 b1_status b1i_gpu_event_create(b1i_gpu *gpu, bool timing, b1i_gpu_event **out, b1_error *err)
 {
     (void)gpu;

@@ -149,12 +149,8 @@ void b1i_gpu_end(b1i_gpu *gpu)
     gpu->cu->cuCtxPopCurrent(&ours);
 }
 
-b1_status b1i_gpu_enter(b1i_gpu *gpu, b1_error *err)
-{
-    b1_status st = b1i_gpu_state(gpu, err);
-    if (st) return st;
-    return b1i_gpu_check(gpu, gpu->cu->cuCtxSetCurrent(gpu->context), "taking its context", err);
-}
+b1_status b1i_gpu_enter(b1i_gpu *gpu, b1_error *err) { return b1i_gpu_begin(gpu, err); }
+void b1i_gpu_leave(b1i_gpu *gpu) { b1i_gpu_end(gpu); }
 
 static CUresult create_context(const b1i_driver *cu, CUcontext *out, CUdevice device)
 {

@@ -103,8 +103,10 @@ b1_status b1i_gpu_query(b1i_gpu *gpu, bool *done, b1_error *err);
 void b1i_gpu_seen_done(b1i_gpu *gpu);
 /* The driver's handle of the stream and of the context, for libraries such as cuBLASLt. */
 void *b1i_gpu_stream(b1i_gpu *gpu);
-/* Makes the gpu's context current in this thread (for such libraries). */
+/* Makes the gpu's context current in this thread (for such libraries) until b1i_gpu_leave(), which gives back what was
+ * current before; where it fails there is nothing to leave. */
 b1_status b1i_gpu_enter(b1i_gpu *gpu, b1_error *err);
+void b1i_gpu_leave(b1i_gpu *gpu);
 
 /* ---- events ---- */
 typedef struct b1i_gpu_event b1i_gpu_event;
