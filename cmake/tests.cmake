@@ -1,8 +1,7 @@
 # One executable per tests/test_*.c. Labels, for `ctest -L` and `-LE`:
 #   model   reads the default model (names B1_TEST_MODEL)
 #   slow    takes minutes under a sanitizer or an emulator
-#   gpu     does most of its work on a GPU; without one it runs what it can and skips the rest
-#   gpu     runs on an NVIDIA GPU, and skips where there is none
+#   gpu     does most of its work on an NVIDIA GPU; without one it runs what it can and skips the rest
 
 set(B1_SLOW_TESTS test_greedy)
 set(B1_APP)
@@ -28,14 +27,11 @@ foreach(source ${TEST_SOURCES})
     list(APPEND labels model)
   endif()
   file(STRINGS ${source} hits REGEX "tests/cuda_rig\\.h|b1i_gpu_open\\(")
-  if(hits)
+  if(hits OR name MATCHES "^test_(cuda_|gpu$)")
     list(APPEND labels gpu)
   endif()
   if(name IN_LIST B1_SLOW_TESTS)
     list(APPEND labels slow)
-  endif()
-  if(name MATCHES "^test_(cuda_|gpu$)")
-    list(APPEND labels gpu)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
   if(CMAKE_CROSSCOMPILING)
