@@ -189,9 +189,9 @@ int main(int argc, char **argv)
     json_t *machine = b1i_machine_record(), *before = b1i_device_state(ordinal), *rows = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(rows, bench_context(&b, contexts[i]));
     json_object_set_new(machine, "gpu", b1i_device_record(ordinal, before, b1i_device_state(ordinal)));
-    json_t *document = json_pack("{s:s,s:o,s:i,s:i,s:i,s:i,s:o}", "schema", "batchone.attention/1", "machine",
-                                 machine, "head_dim", shape.head_dim, "heads", shape.heads, "kv_heads", shape.kv_heads,
-                                 "layers", shape.layers, "rows", rows);
+    json_t *document = json_pack("{s:s,s:o,s:i,s:i,s:i,s:i,s:o}", "schema", "batchone.attention/1", "machine", machine,
+                                 "head_dim", shape.head_dim, "heads", shape.heads, "kv_heads", shape.kv_heads, "layers",
+                                 shape.layers, "rows", rows);
     if (!document) abort();
     if (out) write_document(out, document);
     json_decref(document);

@@ -50,13 +50,17 @@ enum {
 #define B1I_LINEAR_SLOT_BYTES 16384
 #endif
 #ifndef B1I_LINEAR_SLOTS
-#define B1I_LINEAR_SLOTS 6
+#define B1I_LINEAR_SLOTS 11
+#endif
+#ifndef B1I_LINEAR_SLOTS_BESIDE
+#define B1I_LINEAR_SLOTS_BESIDE 6
 #endif
 #ifndef B1I_ATTENTION_RING
 #define B1I_ATTENTION_RING 24576 /* bytes of a warp's ring, about */
 #endif
 enum {
-    B1I_LINEAR_SLOTS_SMALL = 3,
+    B1I_LINEAR_SLOTS_LEAST = 2,
+    B1I_LINEAR_SLOTS_MAX = 16,
     B1I_ATTENTION_WARPS = 4,
     B1I_SHARED_SMALL = 160 << 10,
     B1I_PANELS_ONE = 64, /* most panels of a linear block, for their sums in shared memory: with one row, with more */
@@ -129,6 +133,7 @@ typedef struct b1i_linear_out {
 typedef struct b1i_linear_args {
     uint64_t weights, panel_stride;
     int32_t blocks, block_bytes, scales, offsets;
+    int32_t slots;             /* of the ring */
     int32_t chunk, chunks;     /* blocks of columns that fill a slot; such chunks of a panel */
     int32_t unit;              /* panels that stay in one block: 1; 2 for silu (gate, up) */
     int32_t units, units_more; /* every block has so many units, the first units_more blocks one more */

@@ -19,7 +19,7 @@ typedef struct builder {
     const b1i_config *c;
     const b1i_plan *plan;
     int rows; /* most rows of a step */
-    bool small, early;
+    bool small, early, beside;
     int item;
     b1i_gpu_launch *launches;
     int count, room;
@@ -70,11 +70,10 @@ static b1_status add_begin(builder *b, const b1i_op *op)
 /* ---- linear ---- */
 
 /* Shared memory of a linear launch: the ring, one row's input, and each warp's sums of the block's panels. */
-static size_t linear_shared(const builder *b, const b1i_linear_args *a, bool few)
+static size_t linear_shared(const b1i_linear_args *a, bool few)
 {
     size_t panels = (size_t)(a->units + (a->units_more > 0)) * (size_t)a->unit;
-    size_t slots = b->small ? B1I_LINEAR_SLOTS_SMALL : B1I_LINEAR_SLOTS;
-    return slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
+    return (size_t)a->slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
            panels * B1I_LINEAR_WARPS * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
 }
 
@@ -94,6 +93,9 @@ static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_arg
 /* The launch streams `panels` panels from `first` on, which all have its block shape. */
 static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels, b1i_linear_args *a)
 {
+    /* The launches before and after attention leave room for its blocks on their SMs, so that both stream at once; of
+     * the others a block takes an SM for itself and the next one starts when it ends. */
+    const bool beside = b->beside;
     const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block;
     const int most = B1I_LINEAR_SLOT_BYTES / first->block_bytes;
     char name[48];
@@ -107,14 +109,16 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     a->chunk = (first->blocks + a->chunks - 1) / a->chunks;
     a->early = b->early;
     a->step = b->m->step;
+    a->slots = beside ? B1I_LINEAR_SLOTS_BESIDE : B1I_LINEAR_SLOTS;
     bool few = b->rows > 1;
     unsigned grid[3] = {share_out(b, panels, few, a), 1, 1};
-    if (!few && linear_shared(b, a, few) > limit) { /* a row longer than shared memory: read as it is needed */
+    while (linear_shared(a, few) > limit && a->slots > B1I_LINEAR_SLOTS_LEAST) a->slots--;
+    if (!few && linear_shared(a, few) > limit) { /* a row longer than shared memory: read as it is needed */
         few = true;
         grid[0] = share_out(b, panels, few, a);
     }
     (void)snprintf(name, sizeof name, "k_linear_%s_%s", format_names[first->format], few ? "few" : "one");
-    return add(b, name, grid, (B1I_LINEAR_WARPS + 1) * 32, linear_shared(b, a, few), a, sizeof *a);
+    return add(b, name, grid, (B1I_LINEAR_WARPS + 1) * 32, linear_shared(a, few), a, sizeof *a);
 }
 
 static b1i_linear_out linear_out(const builder *b, const b1i_op *op, b1i_value value, int first_panel)
@@ -313,6 +317,7 @@ fail:
 static b1_status add_group(builder *b, const b1i_group *g)
 {
     const b1i_op *op = &b->plan->ops[g->first];
+    b->beside = g->id == b1i_group_qkv || g->id == b1i_group_out;
     switch (g->id) {
     case b1i_group_embed:
         return add_begin(b, op);

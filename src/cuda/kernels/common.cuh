@@ -31,7 +31,8 @@ template <class T> __device__ __forceinline__ T *ptr(uint64_t address) { return 
 __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
 /* ---- programmatic dependent launch: no-ops where there is none ---- */
-/* Lets the next kernel of the stream start; it still waits, in wait_inputs(), for this one to end. */
+/* Lets the next kernel of the stream start, once every block has had a thread here or has ended; it still waits, in
+ * wait_inputs(), for this one to end. */
 __device__ __forceinline__ void release_next()
 {
 #if B1I_BULK
@@ -184,14 +185,14 @@ template <int SLOTS, int SLOT_BYTES> struct ring {
     }
 };
 /* ---- a block's ring: one warp fills, READERS warps empty it in the same order ---- */
-template <int SLOTS, int SLOT_BYTES, int READERS> struct stream {
+template <int SLOT_BYTES, int READERS> struct stream {
     char *slots;
-    uint64_t *full, *empty; /* [SLOTS] each */
+    uint64_t *full, *empty; /* [count] each */
 
     /* By one thread; a barrier of the block must follow. */
-    __device__ __forceinline__ void init()
+    __device__ __forceinline__ void init(int count)
     {
-        for (int i = 0; i < SLOTS; i++) {
+        for (int i = 0; i < count; i++) {
             barrier_make(full + i, B1I_BULK ? 1 : 32);
             barrier_make(empty + i, READERS);
         }

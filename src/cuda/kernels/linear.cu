@@ -29,7 +29,6 @@
 namespace {
 
 constexpr int WARPS = B1I_LINEAR_WARPS, READERS = WARPS * 32, THREADS = READERS + 32, SLOT_BYTES = B1I_LINEAR_SLOT_BYTES;
-constexpr int SLOTS = B1I_SMALL ? B1I_LINEAR_SLOTS_SMALL : B1I_LINEAR_SLOTS;
 constexpr int KEPT = 4; /* groups of 4 columns of an input that a thread keeps between its two passes */
 
 /* A barrier of the threads that multiply. */
@@ -309,19 +308,19 @@ __device__ void put_rows(const b1i_linear_args &a, const share &s, const float *
 template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i_linear_args &a)
 {
     extern __shared__ __align__(128) char memory[];
-    __shared__ uint64_t barriers[2 * SLOTS];
+    __shared__ uint64_t barriers[2 * B1I_LINEAR_SLOTS_MAX];
     __shared__ float sums[WARPS > B1I_CUDA_ROWS ? WARPS : B1I_CUDA_ROWS];
     __shared__ best bests[WARPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    char *staged = memory + SLOTS * SLOT_BYTES;
+    char *staged = memory + a.slots * SLOT_BYTES;
     float *part = (float *)(staged + (FEW ? 0 : a.blocks * 64));
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
-    stream<SLOTS, SLOT_BYTES, WARPS> weights = {memory, barriers, barriers + SLOTS};
+    stream<SLOT_BYTES, WARPS> weights = {memory, barriers, barriers + B1I_LINEAR_SLOTS_MAX};
     const share s(a);
     held h;
 
     release_next();
-    if (threadIdx.x == READERS) weights.init();
+    if (threadIdx.x == READERS) weights.init(a.slots);
     if (!FEW && warp < WARPS) {
         if (a.input == b1i_in_norm) ask_norm(a, h);
         if (!a.early) {
@@ -339,7 +338,7 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
             for (int c = 0; c < a.chunks; c++) {
                 weights.fill(slot, again, phase ^ 1, panel + c * a.chunk * a.block_bytes,
                              min(a.chunk, a.blocks - c * a.chunk) * a.block_bytes, lane);
-                if (++slot == SLOTS) {
+                if (++slot == a.slots) {
                     slot = 0;
                     phase ^= 1;
                     again = true;
@@ -378,7 +377,7 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
             for (int b = warp; b < count; b += WARPS)
                 acc.add(data + b * a.block_bytes, lane, x.at(first + b, lane), a.scales, a.offsets);
             weights.release(slot, lane);
-            if (++slot == SLOTS) {
+            if (++slot == a.slots) {
                 slot = 0;
                 phase ^= 1;
             }
