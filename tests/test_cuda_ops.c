@@ -699,6 +699,23 @@ static void test_attention(void **state)
     tiny_model_free(m);
 }
 
+/* The longest context that is promised. */
+static void test_long(void **state)
+{
+    const case_of *k = *state;
+    enum { LONG = 131072 };
+    need_gpu();
+    if (quick_here()) skip();
+    bench b;
+    b1i_model *m = tiny_model(&k->shape, k->format, NULL, seed_now += 1000);
+    bench_open(&b, m, LONG + 2 * N);
+    b.form = k->form;
+    check_context(&b, k, 1, LONG, false);
+    check_context(&b, k, N, LONG, false);
+    bench_close(&b);
+    tiny_model_free(m);
+}
+
 /* ---- the result of a step ---- */
 
 /* All logits equal: the lowest token that is not masked. A NaN or an infinity in one row says so. */
@@ -907,6 +924,7 @@ static const tiny_shape attention[] = {
     {"hd128 window 1000", M, 1, 32, 32, 8, 2, 128, 64, 1000, false, false, true},
     {"hd96 window 1", M, 1, 32, 32, 4, 2, 96, 64, 1, false, false, true},
 };
+static const tiny_shape longest = {"hd128 group 8", L, 1, 32, 32, 8, 1, 128, 64, 0, false, false, true};
 static const tiny_shape filler[] = {
     {"hd64", L, 2, 32, 32, 4, 2, 64, 64, 0, false, false, true},
     {"hd80", L, 2, 32, 32, 4, 1, 80, 64, 0, false, false, true},
@@ -936,6 +954,7 @@ int main(int argc, char **argv)
         add(test_items, &large[0], b1i_q8_0, NULL, x, "items");
         add(test_items, &every_bias, b1i_q6_k, mixed, x, "items");
         EACH(s, attention) add(test_attention, &attention[s], b1i_bf16, NULL, x, "attention");
+        add(test_long, &longest, b1i_bf16, NULL, x, "long");
         add(test_result, &ragged[0], b1i_bf16, NULL, x, "result");
         add(test_result, &blocks[0], b1i_q8_0, NULL, x, "result");
         add(test_repeats, &whole, b1i_bf16, NULL, x, "repeats");
