@@ -168,7 +168,7 @@ typedef struct b1i_attention_args {
     uint64_t out;            /* bf16 [rows][out_stride] */
     int64_t out_stride;
     uint64_t part;    /* f32 [grid.z][KV heads][splits][8][D + 2]: weighted values, maximum (base 2), sum */
-    uint64_t arrived; /* uint32 [grid.z][KV heads], 0 between launches */
+    uint64_t arrived; /* uint32 [grid.z][KV heads][8], 0 between launches */
 } b1i_attention_args;
 
 /* ---- one op a kernel ---- */

@@ -59,7 +59,7 @@ static void lay_out(b1i_cuda_machine *m, const b1i_config *c, int sms, carver *k
     m->inverse = carve(k, half * sizeof(float));
     m->part =
         carve(k, places * (size_t)m->splits * B1I_HEADS_PASS * ((size_t)b1i_cuda_dim(c->head_dim) + 2) * sizeof(float));
-    m->arrived = carve(k, places * sizeof(uint32_t));
+    m->arrived = carve(k, places * B1I_HEADS_PASS * sizeof(uint32_t));
     m->head_arrived = carve(k, sizeof(uint32_t));
     m->best = carve(k, B1I_CUDA_BLOCKS_MAX * rows * 2 * sizeof(float));
 }

@@ -14,8 +14,8 @@
  * mma.m16n8k16 with the eight heads as rows 0-7 in bf16 and what bf16 lost of them as rows 8-15, so that q has 16 bits
  * at no cost; the same holds for the probabilities. Scores, sums and maxima are f32.
  *
- * The part that arrives last at a KV head's counter merges all of them, in their order: no kernel of its own, no waiting,
- * and the result does not depend on who is last.
+ * The part that arrives last at a query head's counter merges all of them, in their order: no kernel of its own, no
+ * waiting, and the result does not depend on who is last.
  */
 #include "common.cuh"
 
@@ -378,84 +378,93 @@ __device__ __forceinline__ void put_out(const b1i_attention_args &a, const job &
         if (d + e < a.head_dim) out[e] = __float2bfloat16_rn(f[e] * inverse);
 }
 
-/* The warps' results, each in its own part of shared memory, become the block's. */
-template <int D> __device__ void merge_warps(const b1i_attention_args &a, const job &j, const char *memory, float *part)
+/* One head's results of all warps, each in its own part of shared memory, become the block's: to `part`, or, where the
+ * context has no other part, to the result. By one warp. */
+template <int D>
+__device__ __forceinline__ void merge_warps(const b1i_attention_args &a, const job &j, const char *memory, int head,
+                                            int lane, float *part)
 {
-    for (int i = threadIdx.x; i < j.heads * (D / 4); i += THREADS) {
-        const int head = i / (D / 4), d = i % (D / 4) * 4;
-        float most = -INFINITY, sum = 0;
-        float4 v = make_float4(0, 0, 0, 0);
-        for (int w = 0; w < WARPS; w++)
-            most = fmaxf(most, ((const float *)(memory + w * shape<D>::WARP_BYTES))[HEADS * shape<D>::O_STRIDE + head]);
-        for (int w = 0; w < WARPS; w++) {
-            const float *from = (const float *)(memory + w * shape<D>::WARP_BYTES);
-            const float scale = part_scale(from[HEADS * shape<D>::O_STRIDE + head], most);
-            const float4 x = *(const float4 *)(from + head * shape<D>::O_STRIDE + d);
-            v.x += scale * x.x, v.y += scale * x.y, v.z += scale * x.z, v.w += scale * x.w;
-            sum += scale * from[HEADS * shape<D>::O_STRIDE + HEADS + head];
-        }
-        if (j.parts == 1) {
-            put_out(a, j, head, d, v, sum);
-            continue;
-        }
-        __stcg((float4 *)(part + head * D + d), v);
-        if (d == 0) __stcg((float2 *)(part + HEADS * D) + head, make_float2(most, sum));
+    constexpr int MOST = HEADS * shape<D>::O_STRIDE, WIDE = (D / 4 + 31) / 32;
+    float scale[WARPS], most = -INFINITY, sum = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        scale[w] = ((const float *)(memory + w * shape<D>::WARP_BYTES))[MOST + head];
+        most = fmaxf(most, scale[w]);
     }
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        scale[w] = part_scale(scale[w], most);
+        sum += scale[w] * ((const float *)(memory + w * shape<D>::WARP_BYTES))[MOST + HEADS + head];
+    }
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) {
+        const int d = (lane + 32 * i) * 4;
+        if (d >= D) continue;
+        float4 v = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            const float *from = (const float *)(memory + w * shape<D>::WARP_BYTES) + head * shape<D>::O_STRIDE;
+            const float4 x = *(const float4 *)(from + d);
+            v.x += scale[w] * x.x, v.y += scale[w] * x.y, v.z += scale[w] * x.z, v.w += scale[w] * x.w;
+        }
+        if (j.parts == 1)
+            put_out(a, j, head, d, v, sum);
+        else
+            __stcg((float4 *)(part + head * D + d), v);
+    }
+    if (j.parts > 1 && lane == 0) __stcg((float2 *)(part + HEADS * D) + head, make_float2(most, sum));
 }
 
-/* The context's parts become the result, a warp a head. `parts` [j.parts][8 · D values, 8 · (maximum, sum)]. All
- * maxima and sums, and the values of sixteen parts, are asked for at once: what counts here is how often memory is
- * waited for. */
-template <int D> __device__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts)
+/* One head's parts become the result, by one warp. `parts` [j.parts][8 · D values, 8 · (maximum, sum)]. All maxima and
+ * sums, and the values of sixteen parts, are asked for at once: what counts here is how often memory is waited for. */
+template <int D>
+__device__ __forceinline__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts, int head, int lane)
 {
     constexpr int PART = HEADS * (D + 2), BATCH = 16, WIDE = (D / 4 + 31) / 32;
-    const int lane = threadIdx.x % 32;
-    for (int head = threadIdx.x / 32; head < j.heads; head += WARPS) {
-        float2 own[B1I_SPLITS_MAX / 32]; /* maximum and sum of parts lane and lane + 32; then the part's weight */
-        float4 v[WIDE];
-        float most = -INFINITY, sum = 0;
+    float2 own[B1I_SPLITS_MAX / 32]; /* maximum and sum of parts lane and lane + 32; then the part's weight */
+    float4 v[WIDE];
+    float most = -INFINITY, sum = 0;
 #pragma unroll
-        for (int k = 0; k < B1I_SPLITS_MAX / 32; k++)
-            own[k] = lane + 32 * k < j.parts ? __ldcg((const float2 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head)
-                                             : make_float2(-INFINITY, 0);
+    for (int k = 0; k < B1I_SPLITS_MAX / 32; k++)
+        own[k] = lane + 32 * k < j.parts ? __ldcg((const float2 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head)
+                                         : make_float2(-INFINITY, 0);
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) v[i] = make_float4(0, 0, 0, 0);
-        for (int from = 0; from < j.parts; from += BATCH) {
-            float4 x[BATCH][WIDE];
+    for (int i = 0; i < WIDE; i++) v[i] = make_float4(0, 0, 0, 0);
+    for (int from = 0; from < j.parts; from += BATCH) {
+        float4 x[BATCH][WIDE];
 #pragma unroll
-            for (int s = 0; s < BATCH; s++)
+        for (int s = 0; s < BATCH; s++)
 #pragma unroll
-                for (int i = 0; i < WIDE; i++) {
-                    const bool there = from + s < j.parts && (lane + 32 * i) * 4 < D;
-                    x[s][i] = there ? __ldcg((const float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i)
-                                    : make_float4(0, 0, 0, 0);
-                }
-            if (from == 0) { /* the weights, while the values are under way */
-#pragma unroll
-                for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) most = fmaxf(most, own[k].x);
-                for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(B1I_FULL, most, o));
-#pragma unroll
-                for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) {
-                    own[k].x = part_scale(own[k].x, most);
-                    sum += own[k].x * own[k].y;
-                }
-                sum = warp_sum(sum);
+            for (int i = 0; i < WIDE; i++) {
+                const bool there = from + s < j.parts && (lane + 32 * i) * 4 < D;
+                x[s][i] = there ? __ldcg((const float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i)
+                                : make_float4(0, 0, 0, 0);
             }
-            const float mine = from < 32 ? own[0].x : own[B1I_SPLITS_MAX / 32 - 1].x;
+        if (from == 0) { /* the weights, while the values are under way */
 #pragma unroll
-            for (int s = 0; s < BATCH; s++) {
-                const float w = __shfl_sync(B1I_FULL, mine, (from + s) % 32);
+            for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) most = fmaxf(most, own[k].x);
+            for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(B1I_FULL, most, o));
 #pragma unroll
-                for (int i = 0; i < WIDE; i++) {
-                    v[i].x += w * x[s][i].x, v[i].y += w * x[s][i].y;
-                    v[i].z += w * x[s][i].z, v[i].w += w * x[s][i].w;
-                }
+            for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) {
+                own[k].x = part_scale(own[k].x, most);
+                sum += own[k].x * own[k].y;
+            }
+            sum = warp_sum(sum);
+        }
+        const float mine = from < 32 ? own[0].x : own[B1I_SPLITS_MAX / 32 - 1].x;
+#pragma unroll
+        for (int s = 0; s < BATCH; s++) {
+            const float w = __shfl_sync(B1I_FULL, mine, (from + s) % 32);
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) {
+                v[i].x += w * x[s][i].x, v[i].y += w * x[s][i].y;
+                v[i].z += w * x[s][i].z, v[i].w += w * x[s][i].w;
             }
         }
-#pragma unroll
-        for (int i = 0; i < WIDE; i++)
-            if ((lane + 32 * i) * 4 < D) put_out(a, j, head, (lane + 32 * i) * 4, v[i], sum);
     }
+#pragma unroll
+    for (int i = 0; i < WIDE; i++)
+        if ((lane + 32 * i) * 4 < D) put_out(a, j, head, (lane + 32 * i) * 4, v[i], sum);
 }
 
 template <int D> __device__ __forceinline__ void attention(const b1i_attention_args &a)
@@ -465,7 +474,6 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     __shared__ uint64_t barriers[WARPS * S::SLOTS];
     __shared__ __align__(16) float queries[HEADS * S::Q_STRIDE];
     __shared__ __align__(16) __nv_bfloat16 fresh[B1I_CUDA_ROWS * 2 * D];
-    __shared__ bool last;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
 
@@ -531,15 +539,19 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     if (own >= 0 && j.pass == 0 && warp == WARPS - 1) append<D>(j, own, lane, fresh);
     const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     float *parts = ptr<float>(a.part) + place * a.splits * HEADS * (D + 2);
-    __syncthreads(); /* orders the warps' results before the merge */
-    merge_warps<D>(a, j, memory, parts + blockIdx.x * HEADS * (D + 2));
+    unsigned *arrived = ptr<unsigned>(a.arrived) + place * HEADS, before = 0;
+    __syncthreads(); /* orders the warps' results before the merge; from here on each warp has heads of its own */
+    for (int head = warp; head < j.heads; head += WARPS)
+        merge_warps<D>(a, j, memory, head, lane, parts + blockIdx.x * HEADS * (D + 2));
     if (j.parts == 1) return;
-    __syncthreads(); /* everybody's part before thread 0's arrival */
-    if (threadIdx.x == 0) last = arrive(ptr<unsigned>(a.arrived) + place) == (unsigned)j.parts - 1;
-    __syncthreads(); /* orders `last`, and through it all parts, before everybody's reads */
-    if (!last) return;
-    merge_parts<D>(a, j, parts);
-    if (threadIdx.x == 0) ptr<unsigned>(a.arrived)[place] = 0;
+    __syncwarp(); /* the lanes' values before the arrivals, one of each head */
+    const int heads = warp < j.heads ? (j.heads - warp + WARPS - 1) / WARPS : 0;
+    if (lane < heads) before = arrive(arrived + warp + lane * WARPS);
+    for (int k = 0; k < heads; k++) {
+        if (__shfl_sync(B1I_FULL, before, k) != (unsigned)j.parts - 1) continue;
+        merge_parts<D>(a, j, parts, warp + k * WARPS, lane);
+        if (lane == 0) arrived[warp + k * WARPS] = 0;
+    }
 }
 
 } // namespace
