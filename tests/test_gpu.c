@@ -253,6 +253,12 @@ static void launches(void **state)
     assert_non_null(strstr(err.message, "k_nothing"));
     assert_null(same);
     assert_int_equal(b1i_gpu_kernel_get(gpu, "k_test_step", 1 << 20, &same, &err), B1_UNSUPPORTED);
+    /* What a kernel has besides counts. */
+    const size_t block = (size_t)b1i_gpu_get_info(gpu)->shared_bytes_block, own = (size_t)info.static_shared_bytes;
+    if (own > 0) {
+        assert_int_equal(b1i_gpu_kernel_get(gpu, "k_test_step", block - own + 1, &same, &err), B1_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "shared memory"));
+    }
 
     b1i_gpu_launch wrong = c.launch[0];
     wrong.arg_bytes -= 4;

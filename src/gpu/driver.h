@@ -69,6 +69,7 @@ struct b1i_gpu_kernel {
     struct b1i_gpu_kernel *next;
     CUfunction function;
     size_t shared_bytes; /* dynamic shared memory that is allowed */
+    size_t own_bytes;    /* of shared memory, besides */
     size_t arg_bytes;    /* of its one parameter; 0: not known */
     char name[];
 };

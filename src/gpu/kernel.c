@@ -67,10 +67,12 @@ static b1_status find_function(b1i_gpu *gpu, b1i_gpu_kernel *kernel, b1_error *e
     B1I_TRY(check_code(gpu, gpu->cu->cuFuncLoad(kernel->function), kernel->name, err));
     size_t offset = 0, bytes = 0;
     if (gpu->cu->cuFuncGetParamInfo(kernel->function, 0, &offset, &bytes) == CUDA_SUCCESS) kernel->arg_bytes = bytes;
-    int shared = 0;
+    int shared = 0, own = 0;
     B1I_CU(gpu, cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->function),
            "describing a kernel");
+    B1I_CU(gpu, cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function), "describing a kernel");
     kernel->shared_bytes = (size_t)shared;
+    kernel->own_bytes = (size_t)own;
 fail:
     return st;
 }
@@ -80,9 +82,10 @@ fail:
 static b1_status allow_shared(b1i_gpu *gpu, b1i_gpu_kernel *kernel, size_t bytes, b1_error *err)
 {
     b1_status st = B1_OK;
-    if (bytes > (size_t)gpu->info.shared_bytes_block) {
+    if (bytes + kernel->own_bytes > (size_t)gpu->info.shared_bytes_block) {
         return b1i_fail(err, B1_UNSUPPORTED, "kernel %s needs %zu bytes of shared memory; GPU %d (%s) gives a block %d",
-                        kernel->name, bytes, gpu->info.ordinal, gpu->info.name, gpu->info.shared_bytes_block);
+                        kernel->name, bytes + kernel->own_bytes, gpu->info.ordinal, gpu->info.name,
+                        gpu->info.shared_bytes_block);
     }
     char doing[160];
     snprintf(doing, sizeof doing, "giving kernel %s %zu bytes of shared memory", kernel->name, bytes);
