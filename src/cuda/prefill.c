@@ -3,9 +3,9 @@
  * Owns prefill: a pass of up to 512 tokens of one sequence, its buffers, and the order of its kernels and products.
  *
  * Linear ops go through cuBLASLt. Weights lie in tile layout for decode, so each matrix is first unpacked to plain rows
- * of bf16, in pieces of at most SCRATCH bytes; that reads and writes the weights once more, which a full pass hides
- * behind its arithmetic. What bf16 does not hold exactly becomes two matrices, high and low, and two products: a pass
- * agrees with decode, whose weights are exact too.
+ * of bf16, in pieces of at most SCRATCH bytes. That reads and writes the weights once more, before their products and
+ * not beside them, and costs the same however many tokens a pass has: passes are long. What bf16 does not hold exactly
+ * becomes two matrices, high and low, and two products: a pass agrees with decode, whose weights are exact too.
  *
  * Precision: as decode's (inputs of linear ops, keys and values are bf16, all else f32) but for attention, see
  * prefill_attention.cu.
