@@ -68,6 +68,7 @@ fail:
 void b1i_cuda_device_close(b1i_cuda_device *d)
 {
     if (!d) return;
+    if (d->gpu) (void)b1i_gpu_sync(d->gpu, NULL); /* a step is waited for but for its last kernel's end */
     b1i_gpu_graph **graphs = &d->graph[0][0][0];
     for (size_t i = 0; i < sizeof d->graph / sizeof *graphs; i++)
         if (graphs[i]) b1i_gpu_graph_destroy(d->gpu, graphs[i]);
