@@ -88,6 +88,8 @@ int main(int argc, char **argv)
     const uint64_t bytes = model_bytes(model);
     json_t *samples = json_array();
     printf("first: %.2f s\n", load(model, device, name, sizeof name));
+    const int ordinal = strncmp(name, "cuda:", 5) == 0 ? atoi(name + 5) : B1I_DEVICE_CPU;
+    json_t *before = ordinal >= 0 ? b1i_device_state(ordinal) : NULL;
     for (int i = 0; i < times; i++) {
         seconds[i] = load(model, device, name, sizeof name);
         json_array_append_new(samples, json_real(seconds[i]));
@@ -95,10 +97,8 @@ int main(int argc, char **argv)
     }
     qsort(seconds, (size_t)times, sizeof *seconds, ascending);
     json_t *machine = b1i_machine_record();
-    const int ordinal = strncmp(name, "cuda:", 5) == 0 ? atoi(name + 5) : B1I_DEVICE_CPU;
     if (ordinal >= 0)
-        json_object_set_new(machine, "gpu",
-                            b1i_device_record(ordinal, b1i_device_state(ordinal), b1i_device_state(ordinal)));
+        json_object_set_new(machine, "gpu", b1i_device_record(ordinal, before, b1i_device_state(ordinal)));
     json_t *document = json_pack("{s:s,s:o,s:s,s:I,s:f,s:o}", "schema", "batchone.load/1", "machine", machine, "device",
                                  name, "bytes", (json_int_t)bytes, "seconds", seconds[times / 2], "samples_s", samples);
     if (!document) abort();
