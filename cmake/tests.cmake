@@ -39,20 +39,24 @@ foreach(source ${TEST_SOURCES})
   endif()
 endforeach()
 
-# test_gpu on a driver that stands in for one: what it does without a GPU, and what it does when each call fails.
+# On a driver that stands in for one: test_gpu, what it does without a GPU and when each call fails; test_cuda_program,
+# whose programs are for GPUs of every size.
 if(TARGET test_gpu AND B1_CUDA_FOUND)
   b1_add_fatbin(tests_gpu tests/kernels/gpu.cu)
   target_compile_definitions(test_gpu PRIVATE B1_CUDA=1 B1I_TEST_FATBIN="${B1_FATBIN_FOLDER}/tests_gpu.fatbin")
   set_property(SOURCE tests/test_gpu.c APPEND PROPERTY OBJECT_DEPENDS ${B1_FATBIN_FOLDER}/tests_gpu.fatbin)
   add_library(fake_cuda SHARED tests/fake_cuda.c)
-  set_property(SOURCE tests/fake_cuda.c APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE})
+  set_property(SOURCE tests/fake_cuda.c APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE}
+               -I${CMAKE_SOURCE_DIR}/src)
   set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 C_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
-  add_dependencies(test_gpu fake_cuda)
-  add_test(NAME test_gpu_fake COMMAND test_gpu WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  foreach(name test_gpu test_cuda_program)
+    add_dependencies(${name} fake_cuda)
+    add_test(NAME ${name}_fake COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  endforeach()
   set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1)
   if(CMAKE_CROSSCOMPILING)
     list(APPEND environment B1_EMULATED=1)
   endif()
-  set_tests_properties(test_gpu_fake PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+  set_tests_properties(test_gpu_fake test_cuda_program_fake PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
 endif()

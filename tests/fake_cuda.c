@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * A CUDA driver without a GPU, as libcuda.so.1: what src/gpu asks of one, in this process's memory. It runs the kernels
- * of tests/kernels/gpu.cu in C and treats those of the ceiling as done at once. Strict where a driver is lenient: a
+ * of tests/kernels/gpu.cu in C and treats all others as done at once. Strict where a driver is lenient: a
  * call without a current context fails, a stream that is captured takes launches alone, a failed launch spoils its
  * capture, and every object is counted.
  *
  * A test steers it through the variables below, found with dlsym, and through the environment: FAKE_CUDA_VERSION,
- * FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR.
+ * FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR, FAKE_CUDA_SMS, FAKE_CUDA_SHARED (bytes that a block may opt in to).
  */
+#include "cuda/args.h"
 #include "kernels/gpu_args.h"
 
 #include <cuda.h>
@@ -57,6 +58,26 @@ static struct CUfunc_st functions[] = {
     {"k_test_fault", sizeof(test_gpu_args), 48 << 10},
     {"k_read_plain", 32, 48 << 10},
     {"k_read_bulk", 32, 48 << 10},
+    {"k_begin", sizeof(b1i_begin_args), 48 << 10},
+#define LINEAR(format)                                                \
+    {"k_linear_" #format "_one", sizeof(b1i_linear_args), 48 << 10},  \
+    {                                                                 \
+        "k_linear_" #format "_few", sizeof(b1i_linear_args), 48 << 10 \
+    }
+    LINEAR(bf16),
+    LINEAR(f16),
+    LINEAR(f32),
+    LINEAR(i8),
+    {"k_attention_64", sizeof(b1i_attention_args), 48 << 10},
+    {"k_attention_96", sizeof(b1i_attention_args), 48 << 10},
+    {"k_attention_128", sizeof(b1i_attention_args), 48 << 10},
+    {"k_attention_256", sizeof(b1i_attention_args), 48 << 10},
+    {"k_rmsnorm", sizeof(b1i_small_args), 48 << 10},
+    {"k_headnorm", sizeof(b1i_small_args), 48 << 10},
+    {"k_rope", sizeof(b1i_small_args), 48 << 10},
+    {"k_kv_append", sizeof(b1i_small_args), 48 << 10},
+    {"k_add", sizeof(b1i_small_args), 48 << 10},
+    {"k_silu_mul", sizeof(b1i_small_args), 48 << 10},
 };
 
 /* ---- what a test steers and reads ---- */
@@ -214,16 +235,16 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = setting("FAKE_CUDA_MAJOR", 9);
         break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = 4;
+        *value = setting("FAKE_CUDA_SMS", 4);
         break;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         *value = 1 << 20;
         break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        *value = 227 << 10;
+        *value = setting("FAKE_CUDA_SHARED", 227 << 10);
         break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-        *value = 228 << 10;
+        *value = setting("FAKE_CUDA_SHARED", 227 << 10) + (1 << 10);
         break;
     default:
         *value = 0;

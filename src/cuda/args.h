@@ -34,15 +34,16 @@ enum {
     B1I_TILE_ROWS = 16,         /* rows of a panel */
     B1I_KV_TILE = 32,           /* positions of a block of the KV cache */
     B1I_HEADS_PASS = 8,         /* query heads that attention takes at once */
-    B1I_CUDA_BLOCKS_MAX = 1024, /* most blocks of a linear launch */
+    B1I_CUDA_BLOCKS_MAX = 4096, /* most blocks of a linear launch */
     B1I_SPLITS_MAX = 64         /* most parts of the context in attention */
 };
 
 /* ---- shapes of the two kernels that stream ----
- * A linear block has a ring that one warp fills and the others empty; an attention warp has a ring of its own. Enough
- * bytes under way on an SM to keep memory busy (64 KB and more), and little enough that the blocks of this kernel and
- * of the next one fit on an SM together, so that the next one's rings fill while this one ends. GPUs whose blocks get
- * less than 160 KB of shared memory (8.6, 8.9, 12.x) have smaller rings. */
+ * A linear block has a ring that one warp fills and the others empty; an attention warp has a ring of its own. The
+ * linear kernels before and after attention have rings that leave room for attention's blocks on their SMs
+ * (B1I_LINEAR_SLOTS_BESIDE), so that both stream at once; the others have the longest that an SM takes, and the next
+ * one's blocks start as these end. Where a block gets less shared memory, rings are shorter: linear's as program.c
+ * finds that they fit, attention's on GPUs whose blocks get less than 160 KB (8.6, 8.9, 12.x). */
 #ifndef B1I_LINEAR_WARPS
 #define B1I_LINEAR_WARPS 8 /* that multiply; one more fills the ring */
 #endif
@@ -63,7 +64,7 @@ enum {
     B1I_LINEAR_SLOTS_MAX = 16,
     B1I_ATTENTION_WARPS = 4,
     B1I_SHARED_SMALL = 160 << 10,
-    B1I_PANELS_ONE = 64, /* most panels of a linear block, for their sums in shared memory: with one row, with more */
+    B1I_PANELS_ONE = 80, /* most panels of a linear block, for their sums in shared memory: with one row, with more */
     B1I_PANELS_FEW = 16
 };
 
@@ -172,8 +173,8 @@ typedef struct b1i_attention_args {
 } b1i_attention_args;
 
 /* ---- one op a kernel ---- */
-/* k_rmsnorm: f32 → bf16, one block a row. k_headnorm, k_rope: in place on f32 heads, one block a row. k_silu_mul: f32
- * gate a, up b → bf16. k_add: x a += b. k_kv_append: f32 keys a, values b → the cache. */
+/* k_rmsnorm: f32 → bf16, one block a row. k_headnorm, k_rope: in place on f32 heads. k_silu_mul: f32 gate a, up b →
+ * bf16. k_add: x a += b. k_kv_append: f32 keys a, values b → the cache. blockIdx.y is the row. */
 typedef struct b1i_small_args {
     uint64_t step;
     uint64_t a, b, out, weight;

@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Shared memory that a linear kernel has besides (ptxas says 384 bytes). */
+enum { LINEAR_STATIC = 512 };
+
 static const char *const format_names[b1i_tile_count] = {"bf16", "f16", "f32", "i8"};
 
 typedef struct builder {
@@ -81,8 +84,8 @@ static size_t linear_shared(const b1i_linear_args *a, bool few)
 static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_args *a)
 {
     const int most = (few ? B1I_PANELS_FEW : B1I_PANELS_ONE) / a->unit, units = panels / a->unit;
-    int grid = b1i_gpu_get_info(b->m->gpu)->sms;
-    if (grid < (units + most - 1) / most) grid = (units + most - 1) / most;
+    const int sms = b1i_gpu_get_info(b->m->gpu)->sms, each = (units + most * sms - 1) / (most * sms);
+    int grid = sms * each; /* whole rounds over the SMs: none is left with a block more */
     if (grid > B1I_CUDA_BLOCKS_MAX) grid = B1I_CUDA_BLOCKS_MAX;
     if (grid > units) grid = units;
     a->units = units / grid;
@@ -96,7 +99,7 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     /* The launches before and after attention leave room for its blocks on their SMs, so that both stream at once; of
      * the others a block takes an SM for itself and the next one starts when it ends. */
     const bool beside = b->beside;
-    const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block;
+    const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block - LINEAR_STATIC;
     const int most = B1I_LINEAR_SLOT_BYTES / first->block_bytes;
     char name[48];
     a->weights = first->data;
@@ -217,7 +220,8 @@ static b1_status add_small(builder *b, const char *name, const b1i_op *op, int i
     return add(b, name, grid, threads, 0, &a, sizeof a);
 }
 
-static b1_status add_attention(builder *b, const b1i_op *norms, const b1i_op *op, bool prologue)
+/* The prologue is all of the plan's group before attention itself; its norms' slots may be none. */
+static b1_status add_attention(builder *b, int q_norm, int k_norm, const b1i_op *op, bool prologue)
 {
     const b1i_cuda_machine *m = b->m;
     const b1i_config *c = b->c;
@@ -239,8 +243,8 @@ static b1_status add_attention(builder *b, const b1i_op *norms, const b1i_op *op
         .window = c->sliding_window,
         .scale = 1 / sqrtf((float)c->head_dim),
         .eps = c->norm_eps,
-        .q_norm = norms ? m->w->vector[norms[0].weight] : 0,
-        .k_norm = norms ? m->w->vector[norms[1].weight] : 0,
+        .q_norm = q_norm == b1i_slot_none ? 0 : m->w->vector[q_norm],
+        .k_norm = k_norm == b1i_slot_none ? 0 : m->w->vector[k_norm],
         .cos = m->cos,
         .sin = m->sin,
         .layer = op->layer,
@@ -278,7 +282,7 @@ static b1_status add_op(builder *b, const b1i_op *op)
     case b1i_op_kv_append:
         return add_small(b, "k_kv_append", op, c->kv_heads * b1i_cuda_dim(c->head_dim), 128);
     case b1i_op_attention:
-        return add_attention(b, NULL, op, false);
+        return add_attention(b, b1i_slot_none, b1i_slot_none, op, false);
     case b1i_op_add:
         return add_small(b, "k_add", op, cols, 256);
     case b1i_op_silu_mul:
@@ -324,7 +328,8 @@ static b1_status add_group(builder *b, const b1i_group *g)
     case b1i_group_qkv:
         return add_qkv(b, op, op + 1);
     case b1i_group_attention:
-        return add_attention(b, b->c->qk_norm ? op : NULL, op + g->count - 1, true);
+        return add_attention(b, b->c->qk_norm ? op[0].weight : b1i_slot_none,
+                             b->c->qk_norm ? op[1].weight : b1i_slot_none, op + g->count - 1, true);
     case b1i_group_out:
     case b1i_group_down:
         return add_matrix(b, NULL, op, b1i_out_add, b1i_v_x);
