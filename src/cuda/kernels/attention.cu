@@ -5,12 +5,12 @@
  *
  * k_attention_<D>, D = head_dim padded to 64, 96, 128 or 256.
  * Launch: grid (splits, KV heads, rows · ⌈group / 8⌉), 32 · B1I_ATTENTION_WARPS threads; dynamic shared memory as
- * program.c's attention_launch() says. Rows past the step's are left at once. Bytes moved: the visible keys and values of
+ * program.c's add_attention() says. Rows past the step's are left at once. Bytes moved: the visible keys and values of
  * a KV head once for up to 8 query heads of its group; further heads and rows of the same sequence take them from L2.
  *
  * A block has one KV head, up to 8 of its query heads and one part of the context; its warps take blocks of 32
- * positions in turn through rings of their own, which fill before the kernel that makes q has ended: only positions of
- * this very step depend on it, and those are put into shared memory from the step's own k and v. Scores are
+ * positions in turn through rings of their own. Launched early, these fill before the kernel that makes q has ended: only
+ * positions of this very step depend on it, and those are put into shared memory from the step's own k and v. Scores are
  * mma.m16n8k16 with the eight heads as rows 0-7 in bf16 and what bf16 lost of them as rows 8-15, so that q has 16 bits
  * at no cost; the same holds for the probabilities. Scores, sums and maxima are f32.
  *
@@ -33,14 +33,6 @@ template <int D> struct shape {
     static constexpr int Q_STRIDE = D + 4;             /* floats; keeps eight heads on different banks */
     static constexpr int O_STRIDE = D + 8;             /* the same of a warp's results, stored in pairs */
 };
-
-/* 2 to the x, to 2 units in the last place. */
-__device__ __forceinline__ float power2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 /* What one block does. */
 struct job {
@@ -547,6 +539,7 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     __syncwarp(); /* the lanes' values before the arrivals, one of each head */
     const int heads = warp < j.heads ? (j.heads - warp + WARPS - 1) / WARPS : 0;
     if (lane < heads) before = arrive(arrived + warp + lane * WARPS);
+    __syncwarp(); /* what the arrivals saw before every lane's reads */
     for (int k = 0; k < heads; k++) {
         if (__shfl_sync(B1I_FULL, before, k) != (unsigned)j.parts - 1) continue;
         merge_parts<D>(a, j, parts, warp + k * WARPS, lane);

@@ -39,8 +39,9 @@ __device__ __forceinline__ void release_next()
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-/* Returns when the kernels before have ended and what they wrote is visible. Only weights and positions of the KV
- * cache that an earlier step wrote may be read before. */
+/* Returns when the kernels before have ended and what they wrote is visible. Only weights, positions of the KV
+ * cache that an earlier step wrote, and what the step's beginning writes (its parameters, cos and sin) may be read
+ * before. */
 __device__ __forceinline__ void wait_inputs()
 {
 #if B1I_BULK
@@ -48,12 +49,10 @@ __device__ __forceinline__ void wait_inputs()
 #endif
 }
 
-/* ---- mbarriers and bulk copies (9.0) ---- */
+/* ---- mbarriers ---- */
 __device__ __forceinline__ void barrier_init(uint64_t *b, int count)
 {
-#if B1I_BULK
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
-#endif
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
 }
 /* Makes initialised barriers visible to the copy engine. */
 __device__ __forceinline__ void barrier_init_done()
@@ -62,21 +61,29 @@ __device__ __forceinline__ void barrier_init_done()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
+__device__ __forceinline__ void barrier_arrive(uint64_t *b)
+{
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(shared_address(b)) : "memory");
+}
+#if B1I_BULK
+#define B1I_LOOK "mbarrier.try_wait.parity.shared::cta.b64" /* sleeps for a while */
+#else
+#define B1I_LOOK "mbarrier.test_wait.parity.shared.b64"
+#endif
 __device__ __forceinline__ void barrier_wait(uint64_t *b, int parity)
 {
-#if B1I_BULK
     asm volatile("{\n"
                  ".reg .pred p;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "again:\n" B1I_LOOK " p, [%0], %1;\n"
                  "@p bra done;\n"
                  "bra again;\n"
                  "done:\n"
                  "}" ::"r"(shared_address(b)),
                  "r"(parity)
                  : "memory");
-#endif
 }
+
+/* ---- bulk copies (9.0) ---- */
 /* Copies `bytes` (a multiple of 16) that are read once into shared memory; `b` completes when they are there. */
 __device__ __forceinline__ void bulk_load(void *to, const void *from, int bytes, uint64_t *b)
 {
@@ -88,33 +95,6 @@ __device__ __forceinline__ void bulk_load(void *to, const void *from, int bytes,
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
                  "[%3], %4;" ::"r"(shared_address(to)),
                  "l"(from), "r"(bytes), "r"(shared_address(b)), "l"(policy)
-                 : "memory");
-#endif
-}
-
-/* ---- barriers on every architecture ---- */
-__device__ __forceinline__ void barrier_make(uint64_t *b, int count)
-{
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(uint64_t *b)
-{
-    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(shared_address(b)) : "memory");
-}
-__device__ __forceinline__ void barrier_pass(uint64_t *b, int parity)
-{
-#if B1I_BULK
-    barrier_wait(b, parity);
-#else
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "again:\n"
-                 "mbarrier.test_wait.parity.shared.b64 p, [%0], %1;\n"
-                 "@p bra done;\n"
-                 "bra again;\n"
-                 "done:\n"
-                 "}" ::"r"(shared_address(b)),
-                 "r"(parity)
                  : "memory");
 #endif
 }
@@ -193,15 +173,15 @@ template <int SLOT_BYTES, int READERS> struct stream {
     __device__ __forceinline__ void init(int count)
     {
         for (int i = 0; i < count; i++) {
-            barrier_make(full + i, B1I_BULK ? 1 : 32);
-            barrier_make(empty + i, READERS);
+            barrier_init(full + i, B1I_BULK ? 1 : 32);
+            barrier_init(empty + i, READERS);
         }
         barrier_init_done();
     }
     /* Chunk `i` from `from`, by all lanes of the filling warp; waits until its slot is free. */
     __device__ __forceinline__ void fill(int slot, bool again, int phase, const char *from, int bytes, int lane)
     {
-        if (again) barrier_pass(empty + slot, phase);
+        if (again) barrier_wait(empty + slot, phase);
         if (B1I_BULK) {
             if (lane == 0) bulk_load(slots + slot * SLOT_BYTES, from, bytes, full + slot);
         } else {
@@ -211,7 +191,7 @@ template <int SLOT_BYTES, int READERS> struct stream {
     }
     __device__ __forceinline__ const char *wait(int slot, int phase) const
     {
-        barrier_pass(full + slot, phase);
+        barrier_wait(full + slot, phase);
         return slots + slot * SLOT_BYTES;
     }
     /* The warp is done with the slot. */
@@ -262,6 +242,14 @@ __device__ __forceinline__ unsigned arrive(unsigned *counter)
     unsigned before;
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
+}
+
+/* 2 to the x, to 2 units in the last place. */
+__device__ __forceinline__ float power2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
 __device__ __forceinline__ float warp_sum(float x)

@@ -344,6 +344,10 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
                     again = true;
                 }
             }
+        if (!B1I_BULK) {
+            async_commit();
+            async_wait<0>(); /* no thread ends with copies under way */
+        }
         return;
     }
     if (FEW || a.early) wait_inputs();

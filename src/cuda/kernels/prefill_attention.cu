@@ -23,13 +23,6 @@
 #include "common.cuh"
 #include "cuda/prefill_args.h"
 
-__device__ __forceinline__ float exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* Positions [first, limit) that a row sees. */
 struct span {
     int first, limit;
@@ -112,13 +105,13 @@ template <int D> struct tile {
             top = fmaxf(top, __shfl_xor_sync(B1I_FULL, top, 1));
             top = fmaxf(top, __shfl_xor_sync(B1I_FULL, top, 2));
             const float base = top == -INFINITY ? 0 : top; /* a row that has seen nothing yet */
-            factor[r] = exp2_fast(most[r] - base);
+            factor[r] = power2(most[r] - base);
             moved |= top != most[r];
             most[r] = top;
             sum[r] *= factor[r];
 #pragma unroll
             for (int n = 0; n < 4; n++) {
-                p[n][r] = pack_bf16(exp2_fast(s[n][2 * r] - base), exp2_fast(s[n][2 * r + 1] - base));
+                p[n][r] = pack_bf16(power2(s[n][2 * r] - base), power2(s[n][2 * r + 1] - base));
                 sum[r] += bf16_low(p[n][r]) + bf16_high(p[n][r]);
             }
         }
@@ -287,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(128) k_prefill_merge(const b1i_pref
         for (int s = 0; s < a.splits; s++) {
             const float *at = part + s * next, share = at[a.dim + 1];
             if (share == 0) continue; /* NaN goes on */
-            const float factor = exp2_fast(at[a.dim] - most);
+            const float factor = power2(at[a.dim] - most);
             sum += factor * share;
 #pragma unroll
             for (int j = 0; j < 8; j++)
