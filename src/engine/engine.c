@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT_DEFAULT = 4096 };
+enum { CONTEXT_DEFAULT = 4096, ORDINAL_DIGITS = 3 };
 
 uint64_t b1i_memory_needed(const b1i_model *m, int context, b1i_type kv)
 {
@@ -67,15 +67,15 @@ static b1_status gather_end_tokens(b1_engine *e, b1_error *err)
 b1_status b1i_device_parse(const char *name, b1i_device_kind *kind, int *ordinal, b1_error *err)
 {
     *ordinal = 0;
-    *kind = b1i_device_auto;
+    *kind = b1i_on_auto;
     if (!name || strcmp(name, "auto") == 0) return B1_OK;
-    *kind = strcmp(name, "cpu") == 0 ? b1i_device_cpu : b1i_device_cuda;
-    if (*kind == b1i_device_cpu || strcmp(name, "cuda") == 0) return B1_OK;
+    *kind = strcmp(name, "cpu") == 0 ? b1i_on_cpu : b1i_on_cuda;
+    if (*kind == b1i_on_cpu || strcmp(name, "cuda") == 0) return B1_OK;
     if (strncmp(name, "cuda:", 5) != 0)
         return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; there are cpu, cuda, cuda:N and auto", name);
     const char *digits = name + 5;
     size_t count = strspn(digits, "0123456789");
-    if (count < 1 || count > 4 || digits[count])
+    if (count < 1 || count > ORDINAL_DIGITS || digits[count] || (count > 1 && digits[0] == '0'))
         return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; after 'cuda:' stands a GPU's number, from 0", name);
     *ordinal = (int)strtol(digits, NULL, 10);
     return B1_OK;
@@ -150,9 +150,9 @@ static b1_status open_on_device(b1_engine *e, const b1_engine_options *o, b1_err
     int ordinal;
     b1_status st = b1i_device_parse(o->device, &kind, &ordinal, err);
     if (st != B1_OK) return st;
-    return kind == b1i_device_cpu    ? open_cpu(e, o, err)
-           : kind == b1i_device_cuda ? open_cuda(e, ordinal, o, err)
-                                     : open_auto(e, o, err);
+    return kind == b1i_on_cpu    ? open_cpu(e, o, err)
+           : kind == b1i_on_cuda ? open_cuda(e, ordinal, o, err)
+                                 : open_auto(e, o, err);
 }
 
 /* Takes the model over, also where it fails. */

@@ -27,7 +27,7 @@ struct b1_engine {
 };
 
 /* What `device` of the options means. */
-typedef enum b1i_device_kind { b1i_device_auto, b1i_device_cpu, b1i_device_cuda } b1i_device_kind;
+typedef enum b1i_device_kind { b1i_on_auto, b1i_on_cpu, b1i_on_cuda } b1i_device_kind;
 /* NULL is "auto"; *ordinal is 0 where no number is given. B1_ARGUMENT with what there is. */
 b1_status b1i_device_parse(const char *name, b1i_device_kind *kind, int *ordinal, b1_error *err);
 /* The executor that `name` (NULL: the best) means on the engine's device. */
