@@ -15,9 +15,13 @@
 /* How a class submits its launches (b1i_executor_class.mode). */
 enum { b1i_cuda_stream, b1i_cuda_graph, b1i_cuda_programmatic };
 
+/* Set aside for what the driver takes and no one can ask for beforehand: the modules' code, the local memory of their
+ * kernels, the instances of the graphs, cuBLASLt's own. */
+enum { B1I_CUDA_DRIVER_BYTES = 192 * 1000 * 1000 };
+
 /* Bytes of device memory that an engine with one session takes. */
 typedef struct b1i_cuda_budget {
-    uint64_t weights, kv, buffers; /* buffers: of a step, and the session's logits */
+    uint64_t weights, kv, buffers; /* buffers: of a step, the session's logits, and B1I_CUDA_DRIVER_BYTES */
     uint64_t prefill;              /* scratch; 0 where it does not fit beside the rest: prefill is then done without */
     uint64_t total;
 } b1i_cuda_budget;

@@ -14,7 +14,7 @@ b1_status b1i_cuda_plan_memory(const b1i_model *m, int context, const b1i_gpu_in
     *out = (b1i_cuda_budget){
         .weights = b1i_cuda_weight_bytes(m),
         .kv = b1i_cuda_kv_bytes(c, context),
-        .buffers = b1i_cuda_machine_bytes(m, gpu->sms) + (uint64_t)c->vocab * sizeof(float),
+        .buffers = b1i_cuda_machine_bytes(m, gpu->sms) + (uint64_t)c->vocab * sizeof(float) + B1I_CUDA_DRIVER_BYTES,
         .prefill = b1i_cuda_prefill_bytes(m),
     };
     out->total = out->weights + out->buffers;
