@@ -22,8 +22,8 @@ static const b1i_option options[] = {
     {"json", 0, b1i_option_flag, AT(json), NULL, "print one JSON document", 0, 0, NULL},
     {"synthetic", 0, b1i_option_flag, AT(synthetic), NULL, "MODEL is a built-in shape, as for bench", 0, 0, NULL},
     {"weights", 0, b1i_option_text, AT(weights), "FORMAT", "format of a shape's matrices (bf16)", 0, 0, NULL},
-    {"device", 0, b1i_option_device, AT(device), "NAME", "whose ceiling t_floor is by: cpu, cuda, cuda:N, auto (auto)",
-     0, 0, b1i_device_word},
+    {"device", 0, b1i_option_device, AT(device), "NAME", "whose memory and ceiling: cpu, cuda, cuda:N, auto (auto)", 0,
+     0, b1i_device_word},
     {0},
 };
 
@@ -36,7 +36,8 @@ typedef struct facts {
     const b1_tensor_type *types;
     int type_count;
     int contexts;        /* how many of CONTEXTS the model was made for; at least 1 */
-    b1i_device device;   /* whose ceiling it is */
+    b1i_device device;   /* whose ceiling and memory it is */
+    b1_error unfit;      /* why its memory is unknown: it cannot run the model */
     double ceiling_gbps; /* 0: unknown */
     char ceiling_date[64];
     int vocabulary;   /* of the tokenizer; 0: none */
@@ -52,6 +53,13 @@ static uint64_t traffic(const facts *f, int context)
 static double floor_ms(const facts *f, int context, double gbps)
 {
     return gbps > 0 ? (double)traffic(f, context) / gbps / 1e6 : NAN;
+}
+
+/* Bytes that the engine takes there; 0: unknown. */
+static uint64_t memory(const facts *f, int context)
+{
+    uint64_t bytes;
+    return b1_inspection_device_bytes(f->inspection, f->device.name, context, &bytes, NULL) == B1_OK ? bytes : 0;
 }
 
 /* Whether weights and KV fit into so many GB. */
@@ -78,10 +86,11 @@ static json_t *context_list(const facts *f)
     json_t *list = json_array();
     for (int i = 0; list && i < f->contexts; i++) {
         int c = CONTEXTS[i];
-        json_array_append_new(list, json_pack("{s:i,s:I,s:I,s:I,s:o}", "context", c, "traffic_bytes",
+        uint64_t bytes = memory(f, c);
+        json_array_append_new(list, json_pack("{s:i,s:I,s:I,s:o,s:o}", "context", c, "traffic_bytes",
                                               (json_int_t)traffic(f, c), "kv_bytes",
                                               (json_int_t)b1_inspection_kv_bytes(f->inspection, c), "memory_bytes",
-                                              (json_int_t)b1_inspection_memory_bytes(f->inspection, c), "t_floor_ms",
+                                              bytes ? json_integer((json_int_t)bytes) : json_null(), "t_floor_ms",
                                               b1i_json_number(floor_ms(f, c, f->ceiling_gbps))));
     }
     return list;
@@ -114,13 +123,14 @@ static json_t *document(const facts *f, json_t *gpus)
         ceiling = json_pack("{s:f,s:s,s:s}", "ceiling_gbps", f->ceiling_gbps, "date", f->ceiling_date, "device",
                             f->device.name);
     if (f->vocabulary) tokenizer = json_pack("{s:i,s:s?}", "vocab", f->vocabulary, "chat", f->chat);
-    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "schema",
+    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:I,s:I,s:I,s:o,s:o,s:s,s:o,s:o,s:o}", "schema",
                      "batchone.inspect/1", "model", m->name, "architecture", m->architecture, "weights", m->weights,
                      "layers", m->layers, "hidden", m->hidden, "ffn", m->ffn, "heads", m->heads, "kv_heads",
                      m->kv_heads, "head_dim", m->head_dim, "vocab", m->vocab, "context_max", m->context_max,
                      "parameters", (json_int_t)m->parameters, "weight_bytes", (json_int_t)m->weight_bytes,
                      "stored_bytes", (json_int_t)m->stored_bytes, "tokenizer", tokenizer, "tensors", type_list(f),
-                     "contexts", context_list(f), "machine", ceiling, "gpus", gpu_list(f, gpus));
+                     "device", f->device.name, "contexts", context_list(f), "machine", ceiling, "gpus",
+                     gpu_list(f, gpus));
 }
 
 /* ---- text ---- */
@@ -155,11 +165,16 @@ static void print_contexts(const facts *f)
         int context = CONTEXTS[i];
         double ms = floor_ms(f, context, f->ceiling_gbps);
         char time[32] = "unknown";
+        uint64_t bytes = memory(f, context);
         if (isfinite(ms)) snprintf(time, sizeof time, "%.2f ms", ms);
         printf("%-8d %12s %12s %12s %14s\n", context, b1i_human_bytes(traffic(f, context), a),
                b1i_human_bytes(b1_inspection_kv_bytes(f->inspection, context), b),
-               b1i_human_bytes(b1_inspection_memory_bytes(f->inspection, context), c), time);
+               bytes ? b1i_human_bytes(bytes, c) : "unknown", time);
     }
+    if (f->unfit.status != B1_OK)
+        printf("memory is unknown: %s\n", f->unfit.message);
+    else if (!cpu)
+        printf("memory is what an engine on %s takes there\n", f->device.name);
     if (f->ceiling_gbps > 0)
         printf("by the ceiling of %.1f GB/s, measured %s\n", f->ceiling_gbps, f->ceiling_date);
     else if (!cpu)
@@ -201,6 +216,16 @@ static bool has_tokenizer(const char *model)
     return (size_t)snprintf(path, sizeof path, "%s/tokenizer.json", model) < sizeof path && stat(path, &there) == 0;
 }
 
+/* A GPU that "auto" took and that cannot run the model gives way to the CPU, as for run. */
+static void take_device(facts *f)
+{
+    uint64_t bytes;
+    if (b1_inspection_device_bytes(f->inspection, f->device.name, CONTEXTS[0], &bytes, &f->unfit) == B1_OK) return;
+    if (!f->device.open) return;
+    f->device = b1i_device_cpu();
+    f->unfit = (b1_error){0};
+}
+
 static b1_status gather(const inspect_options *o, const char *model, b1_inspection **inspection,
                         b1_tokenizer **tokenizer, facts *f, b1_error *err)
 {
@@ -212,6 +237,7 @@ static b1_status gather(const inspect_options *o, const char *model, b1_inspecti
     b1_inspection_info(*inspection, &f->info);
     f->types = b1_inspection_types(*inspection, &f->type_count);
     for (f->contexts = 1; f->contexts < CONTEXT_COUNT && CONTEXTS[f->contexts] <= f->info.context_max;) f->contexts++;
+    take_device(f);
     f->ceiling_gbps = b1i_ceiling_recall(&f->device, f->ceiling_date, sizeof f->ceiling_date);
     f->vocabulary = *tokenizer ? b1_tokenizer_vocab(*tokenizer) : 0;
     f->chat = *tokenizer ? b1_tokenizer_chat_family(*tokenizer) : NULL;

@@ -54,6 +54,18 @@ static void test_tiny(void **state)
     assert_int_equal(b1_inspection_kv_bytes(in, 10), 2 * 2 * 1 * 4 * 10 * 2);
     assert_true(b1_inspection_memory_bytes(in, 64) > b1_inspection_memory_bytes(in, 1));
     assert_true(b1_inspection_memory_bytes(in, 64) > info.stored_bytes + b1_inspection_kv_bytes(in, 64));
+    /* the CPU's by name; a GPU's where there is one; neither by "auto" */
+    static const char *const unnamed[] = {"auto", "cuda:01", "tpu"};
+    uint64_t need = 1;
+    assert_int_equal(b1_inspection_device_bytes(in, "cpu", 64, &need, &err), B1_OK);
+    assert_int_equal(need, b1_inspection_memory_bytes(in, 64));
+    assert_int_equal(b1_inspection_device_bytes(in, "cpu", 0, &need, &err), B1_ARGUMENT);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(b1_inspection_device_bytes(in, unnamed[i], 64, &need, &err), B1_ARGUMENT);
+        assert_int_equal(need, 0);
+        assert_non_null(strstr(err.message, unnamed[i]));
+    }
+    assert_int_equal(b1_inspection_device_bytes(in, "cuda:999", 64, &need, NULL), B1_UNSUPPORTED);
     b1_inspection_free(in);
     assert_int_equal(b1i_alloc_live(), live);
     g_clear(&g);

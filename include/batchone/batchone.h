@@ -156,8 +156,14 @@ B1_API void b1_inspection_info(const b1_inspection *inspection, b1_model_info *o
 B1_API const b1_tensor_type *b1_inspection_types(const b1_inspection *inspection, int *count);
 /* K: bytes of keys and values that a step at `context` positions reads, bf16. */
 B1_API uint64_t b1_inspection_kv_bytes(const b1_inspection *inspection, int context);
-/* Bytes of memory that an engine with one session of `context` positions takes. */
+/* Bytes of memory that an engine on the CPU with one session of `context` positions takes. */
 B1_API uint64_t b1_inspection_memory_bytes(const b1_inspection *inspection, int context);
+/* The same on `device`, "cpu", "cuda" or "cuda:N", to *bytes: on a GPU the weights as they are kept there, KV cache,
+ * buffers, and prefill's scratch, which an engine goes without where it does not fit. How much of the memory is free
+ * is not asked. B1_ARGUMENT: no device has that name ("auto" is none); B1_UNSUPPORTED: there is no such GPU, or it
+ * cannot run the model. *bytes is 0 then. */
+B1_API b1_status b1_inspection_device_bytes(const b1_inspection *inspection, const char *device, int context,
+                                            uint64_t *bytes, b1_error *err);
 B1_API void b1_inspection_free(b1_inspection *inspection);
 
 /* ---- session --------------------------------------------------------------------------------------------------- */

@@ -101,6 +101,32 @@ uint64_t b1_inspection_memory_bytes(const b1_inspection *in, int context)
     return b1i_memory_needed(in->model, context, b1i_type_bf16);
 }
 
+b1_status b1_inspection_device_bytes(const b1_inspection *in, const char *device, int context, uint64_t *bytes,
+                                     b1_error *err)
+{
+    b1_status st;
+    b1i_device_kind kind;
+    int ordinal;
+    b1i_gpu_info gpu;
+    b1i_cuda_budget budget;
+    *bytes = 0;
+    B1I_TRY(b1i_device_parse(device, &kind, &ordinal, err));
+    if (kind == b1i_on_auto)
+        return b1i_fail(err, B1_ARGUMENT, "memory is a device's own: name it, cpu, cuda or cuda:N, not auto");
+    if (context < 1) return b1i_fail(err, B1_ARGUMENT, "a context of %d positions: expected at least 1", context);
+    if (kind == b1i_on_cpu) {
+        *bytes = b1_inspection_memory_bytes(in, context);
+        return B1_OK;
+    }
+    B1I_TRY(b1i_gpu_describe(ordinal, &gpu, err));
+    B1I_TRY(b1i_cuda_supports(in->model, err));
+    B1I_TRY(b1i_cuda_plan_memory(in->model, context, &gpu, UINT64_MAX, &budget, err));
+    *bytes = budget.total;
+    return B1_OK;
+fail:
+    return st;
+}
+
 void b1_inspection_free(b1_inspection *in)
 {
     if (!in) return;
