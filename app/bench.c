@@ -86,6 +86,7 @@ static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
     c->device = b->device.name;
     c->peak_gbps = b->peak_gbps;
     c->stored_bytes = b->info.stored_bytes;
+    c->device_bytes = b->info.device_bytes;
     b1i_progress_end(&b->progress);
     if (!b->options->json)
         b1i_cell_print(c, b->done == 0);

@@ -34,12 +34,13 @@ json_t *b1i_cell_json(const b1i_cell *c)
     json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", c->model, "device", c->device, "executor", c->executor,
                           "weights", c->weights, "context", c->context, "threads", c->threads);
     json_t *figures = json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "t_obs_ms", number_or_null(ok, r->t_obs_ms),
-        "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms", number_or_null(ok, r->p90_ms), "p99_ms",
-        number_or_null(ok, r->p99_ms), "slices", ok ? slice_list(r) : json_array(), "weight_bytes",
-        bytes_or_null(ok, c->weight_bytes), "stored_bytes", bytes_or_null(ok, c->stored_bytes), "kv_bytes",
-        bytes_or_null(ok, c->kv_bytes), "peak_gbps", number_or_null(peak, c->peak_gbps), "ceiling_gbps",
-        number_or_null(ok, r->ceiling_gbps), "t_floor_ms", number_or_null(peak, floor_ms), "r_floor",
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "t_obs_ms",
+        number_or_null(ok, r->t_obs_ms), "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms",
+        number_or_null(ok, r->p90_ms), "p99_ms", number_or_null(ok, r->p99_ms), "slices",
+        ok ? slice_list(r) : json_array(), "weight_bytes", bytes_or_null(ok, c->weight_bytes), "stored_bytes",
+        bytes_or_null(ok, c->stored_bytes), "kv_bytes", bytes_or_null(ok, c->kv_bytes), "device_bytes",
+        bytes_or_null(ok && c->device_bytes > 0, c->device_bytes), "peak_gbps", number_or_null(peak, c->peak_gbps),
+        "ceiling_gbps", number_or_null(ok, r->ceiling_gbps), "t_floor_ms", number_or_null(peak, floor_ms), "r_floor",
         number_or_null(peak, floor_ms / r->t_obs_ms), "r_ceiling", number_or_null(ok, r->r_ceiling),
         "prefill_tokens_per_s", number_or_null(ok && c->prefill > 0, c->prefill), "warmup",
         ok ? json_integer(r->warmup) : json_null());

@@ -15,8 +15,9 @@ typedef struct b1i_cell {
     const char *message; /* NULL where the status is ok */
     int context, threads;
     uint64_t weight_bytes, stored_bytes, kv_bytes;
-    double prefill;   /* tokens a second; 0: not measured */
-    double peak_gbps; /* of the device's datasheet; 0: unknown */
+    uint64_t device_bytes; /* what the engine's memory was planned to be; 0: unknown */
+    double prefill;        /* tokens a second; 0: not measured */
+    double peak_gbps;      /* of the device's datasheet; 0: unknown */
     b1i_bench_result result;
 } b1i_cell;
 

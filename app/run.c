@@ -110,7 +110,7 @@ static json_t *document(const b1i_generator *g, const b1i_gap *gap, int64_t seed
                        : json_null();
     json_t *first = g->first_token_ns ? json_real((double)g->first_token_ns / 1e6) : json_null();
     bool cpu = strcmp(info.device, "cpu") == 0;
-    return json_pack("{s:s,s:o,s:o,s:s%,s:s,s:f,s:o,s:f,s:o,s:I,s:o,s:o,s:s,s:i,s:I,s:s?,s:s}", "schema",
+    return json_pack("{s:s,s:o,s:o,s:s%,s:s,s:f,s:o,s:f,s:o,s:I,s:o,s:o,s:s,s:i,s:I,s:s?,s:s,s:I}", "schema",
                      "batchone.run/1", "prompt_tokens", id_list(g->tokens, g->prompt_count), "tokens",
                      id_list(g->tokens + g->prompt_count, g->token_count), "text", g->text ? g->text : "",
                      g->text_bytes, "stop", b1i_stop_names[g->stop], "load_ms", info.load_ms, "first_token_ms", first,
@@ -118,7 +118,7 @@ static json_t *document(const b1i_generator *g, const b1i_gap *gap, int64_t seed
                      (json_int_t)gap->traffic_bytes, "ceiling_gbps", figure(gap->ceiling_gbps), "r_ceiling",
                      figure(gap->r_ceiling), "executor", b1_session_executor(g->session), "threads",
                      b1_engine_threads(g->engine), "seed", (json_int_t)seed, "kernels", cpu ? b1_kernels_name() : NULL,
-                     "device", info.device);
+                     "device", info.device, "device_bytes", (json_int_t)info.device_bytes);
 }
 
 /* One prompt, one answer. */

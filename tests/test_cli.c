@@ -446,6 +446,8 @@ static void inspect_knows_the_floors(void **state)
     assert_int_equal((int)number_of(context, "kv_bytes"), 2 * TINY_LAYERS * 2 * 16 * 128 * 2);
     double traffic = number_of(j, "weight_bytes") + number_of(context, "kv_bytes");
     assert_int_equal((int)number_of(context, "traffic_bytes"), (int)traffic);
+    assert_true(number_of(context, "memory_bytes") > traffic);
+    assert_non_null(strstr("cpu cuda:0", text_of(j, "device")));
     bool seen = false;
     for (size_t i = 0; i < json_array_size(get(j, "gpus")); i++) {
         const json_t *gpu = json_array_get(get(j, "gpus"), i), *step = json_array_get(get(gpu, "steps"), 0);
@@ -482,7 +484,7 @@ static void check_cell(const json_t *c)
     static const char *const keys[] = {"model",      "device",  "weights",      "threads",
                                        "p10_ms",     "p90_ms",  "p99_ms",       "peak_gbps",
                                        "t_floor_ms", "r_floor", "stored_bytes", "prefill_tokens_per_s",
-                                       "warmup",     "verdict"};
+                                       "warmup",     "verdict", "device_bytes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) get(c, keys[i]);
     double bytes = number_of(c, "weight_bytes") + number_of(c, "kv_bytes");
     const json_t *slices = get(c, "slices");

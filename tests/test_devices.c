@@ -174,6 +174,7 @@ static void a_gpu_cell_has_its_floor(void **state)
                   .weight_bytes = 13900000000u,
                   .stored_bytes = 13900000000u,
                   .kv_bytes = 100000000u,
+                  .device_bytes = 14500000000u,
                   .peak_gbps = 4800,
                   .result = r};
     json_t *j = b1i_cell_json(&c);
@@ -181,18 +182,21 @@ static void a_gpu_cell_has_its_floor(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "device")), "cuda:0");
     assert_true(fabs(json_number_value(json_object_get(j, "t_floor_ms")) - 14e9 / 4800e6) < 1e-9);
     assert_true(fabs(json_number_value(json_object_get(j, "r_floor")) - 14e9 / 4800e6 / 4) < 1e-9);
+    assert_true(json_integer_value(json_object_get(j, "device_bytes")) == 14500000000);
     json_decref(j);
+    c.device_bytes = 0;
     c.peak_gbps = 0; /* a part of a GPU, and the CPU */
     j = b1i_cell_json(&c);
-    static const char *const unknown[] = {"peak_gbps", "t_floor_ms", "r_floor"};
-    for (int i = 0; i < 3; i++) assert_true(json_is_null(json_object_get(j, unknown[i])));
+    static const char *const unknown[] = {"peak_gbps", "t_floor_ms", "r_floor", "device_bytes"};
+    for (int i = 0; i < 4; i++) assert_true(json_is_null(json_object_get(j, unknown[i])));
     assert_true(json_is_number(json_object_get(j, "r_ceiling")));
     json_decref(j);
     c.peak_gbps = 4800;
+    c.device_bytes = 14500000000u;
     c.status = "out_of_memory";
     c.message = "it does not fit";
     j = b1i_cell_json(&c);
-    for (int i = 0; i < 3; i++) assert_true(json_is_null(json_object_get(j, unknown[i])));
+    for (int i = 0; i < 4; i++) assert_true(json_is_null(json_object_get(j, unknown[i])));
     json_decref(j);
 }
 
