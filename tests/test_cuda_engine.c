@@ -15,6 +15,9 @@
  *   place, which is 2^-7 of the power of two below a value; over mantissas that power is √(3 / (8 ln 2)) of the value
  *   in the mean square, so e = 2^-7 √(3 / (8 ln 2)) / √12 = 0.0017 of a value, and s = e √60 = 0.013 of the logits'
  *   spread. Both sides round alike, but past the first sum that lies on an edge their roundings part.
+ *
+ * Longer than 800 lines, for its four parts share the engines, references and tolerances of a fixture, which take long
+ * to make on a GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>

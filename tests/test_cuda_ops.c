@@ -13,6 +13,9 @@
  * Appended keys and values are compared bit by bit; a key that lies within its bound of a rounding edge may be either.
  * Nothing but an item's outputs may change: the other values, rows and columns past the step's, the rest of the KV
  * cache, the memory around the logits. Positions of the cache past the end hold NaN.
+ *
+ * Longer than 800 lines, for every item's reference, poisoning and comparison work on one state of the machine, and a
+ * file a kernel would repeat it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

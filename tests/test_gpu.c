@@ -5,6 +5,9 @@
  * ctest runs it twice: on what is here (test_gpu; what needs a GPU is skipped where there is none), and on a driver
  * that stands in for one (test_gpu_fake), which also fails at every call in turn. `test_gpu --there` says whether there
  * is a GPU and runs nothing.
+ *
+ * Longer than 800 lines, for all of it is run twice, on both drivers, and a file of its own for each part would double
+ * that too.
  */
 #include "cuda/cuda.h"
 #include "kernels/gpu_args.h"
