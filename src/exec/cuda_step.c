@@ -144,14 +144,14 @@ static b1_status await_result(b1i_cuda_executor *e, b1_error *err)
 {
     volatile b1i_step_result *result = e->device->machine.result;
     bool done = false;
-    for (unsigned looks = 1; result->serial != e->serial; looks++) {
+    /* acquired: the serial before what it vouches for */
+    for (unsigned looks = 1; __atomic_load_n(&result->serial, __ATOMIC_ACQUIRE) != e->serial; looks++) {
         if (done) return b1i_fail(err, B1_DEVICE, "%s: a step ended without its result", e->device->name);
         b1i_cpu_relax();
         if (looks % LOOKS) continue;
         b1_status st = b1i_gpu_query(e->device->gpu, &done, err);
         if (st != B1_OK) return st;
     }
-    atomic_thread_fence(memory_order_acquire); /* the serial before what it vouches for */
     b1i_gpu_seen_done(e->device->gpu);
     return B1_OK;
 }
