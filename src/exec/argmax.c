@@ -38,17 +38,52 @@ b1_status b1i_mask_check(const b1i_mask *m, b1_error *err)
 
 static bool masked(const b1i_mask *m, int id) { return m->count > 0 && (m->bits[id / 32] >> id % 32 & 1); }
 
+/* Logits are looked at in groups of a mask's word, so that the compiler may use its vectors where none is masked. */
+enum { GROUP = 32 };
+
+/* The largest of `count` unmasked logits (−∞: none); *bad is set where one of all is not finite. */
+static float group_most(const float *x, int count, uint32_t masked_bits, uint32_t *bad)
+{
+    float most = -INFINITY;
+    uint32_t wrong = 0;
+    if (count == GROUP && masked_bits == 0) {
+        for (int i = 0; i < GROUP; i++) {
+            uint32_t bits;
+            memcpy(&bits, &x[i], sizeof bits);
+            wrong |= (bits & 0x7f800000) == 0x7f800000; /* infinite or not a number */
+            most = x[i] > most ? x[i] : most;
+        }
+    } else {
+        for (int i = 0; i < count; i++) {
+            wrong |= !isfinite(x[i]);
+            if (!(masked_bits >> i & 1) && x[i] > most) most = x[i];
+        }
+    }
+    *bad |= wrong;
+    return most;
+}
+
+static b1_status not_finite(const float *x, int count, b1_error *err)
+{
+    int i = 0;
+    while (i + 1 < count && isfinite(x[i])) i++;
+    return b1i_fail(err, B1_NUMERIC, "the logit of token %d is %s", i, isnan(x[i]) ? "not a number" : "infinite");
+}
+
 b1_status b1i_argmax(const float *x, const b1i_mask *m, int32_t *token, b1_error *err)
 {
-    int best = -1;
-    for (int i = 0; i < m->vocab; i++)
-        if (!isfinite(x[i]))
-            return b1i_fail(err, B1_NUMERIC, "the logit of token %d is %s", i,
-                            isnan(x[i]) ? "not a number" : "infinite");
+    float most = -INFINITY;
+    int group = 0;
+    uint32_t bad = 0;
+    for (int at = 0; at < m->vocab; at += GROUP) {
+        const int count = m->vocab - at < GROUP ? m->vocab - at : GROUP;
+        const float here = group_most(x + at, count, m->count > 0 ? m->bits[at / GROUP] : 0, &bad);
+        if (here > most) most = here, group = at;
+    }
+    if (bad) return not_finite(x, m->vocab, err);
     b1_status st = b1i_mask_check(m, err);
     if (st != B1_OK) return st;
-    for (int i = 0; i < m->vocab; i++)
-        if ((best < 0 || x[i] > x[best]) && !masked(m, i)) best = i;
-    *token = best;
+    while (x[group] != most || masked(m, group)) group++; /* of equals the lowest id */
+    *token = group;
     return B1_OK;
 }
