@@ -6,10 +6,7 @@
  */
 #include "exec/cuda.h"
 
-static b1i_cuda_executor *of(b1i_executor *e) { return (b1i_cuda_executor *)e; }
 static const b1i_cuda_executor *of_const(const b1i_executor *e) { return (const b1i_cuda_executor *)e; }
-static void lock(b1i_cuda_executor *e) { pthread_mutex_lock(&e->device->machine.lock); }
-static void unlock(b1i_cuda_executor *e) { pthread_mutex_unlock(&e->device->machine.lock); }
 
 /* ---- making one ---- */
 
@@ -102,17 +99,17 @@ fail:
 
 static void destroy(b1i_executor *base)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     if (!e) return;
     b1i_gpu *gpu = e->device->gpu;
-    lock(e);
+    b1i_cuda_lock(e);
     for (int i = 0; e->events && i <= e->items; i++)
         if (e->events[i]) b1i_gpu_event_destroy(gpu, e->events[i]);
     if (e->mask_bits) b1i_gpu_free(gpu, e->mask_bits);
     if (e->logits) b1i_gpu_free(gpu, e->logits);
     if (e->host) b1i_gpu_host_free(gpu, e->host);
     b1i_cuda_kv_free(gpu, &e->kv);
-    unlock(e);
+    b1i_cuda_unlock(e);
     b1i_mask_free(&e->mask);
     b1i_free(e->events);
     b1i_free(e->marked);
@@ -134,9 +131,9 @@ static b1_status create(const b1i_executor_class *class, const b1i_exec_env *env
     e->device = env->cuda;
     e->items = class->by_group ? plan->group_count : plan->op_count;
     e->mask.vocab = env->cuda->model->config.vocab;
-    lock(e);
+    b1i_cuda_lock(e);
     b1_status st = furnish(e, env, err);
-    unlock(e);
+    b1i_cuda_unlock(e);
     if (st == B1_OK)
         *out = (b1i_executor *)e;
     else
@@ -150,27 +147,27 @@ static const uint64_t *times(const b1i_executor *base) { return of_const(base)->
 
 static b1_status mask(b1i_executor *base, const int32_t *ids, int count, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1i_gpu *gpu = e->device->gpu;
     const size_t bytes = b1i_mask_words(e->mask.vocab) * sizeof *e->mask.bits;
     b1_status st = B1_OK;
-    lock(e);
+    b1i_cuda_lock(e);
     if (count > 0 && !e->mask_bits) B1I_TRY(b1i_gpu_alloc(gpu, bytes, "the mask of tokens", &e->mask_bits, err));
     B1I_TRY(b1i_mask_set(&e->mask, ids, count, err));
     e->chosen = false; /* under another mask */
     if (e->mask.count > 0) B1I_TRY(b1i_gpu_upload(gpu, e->mask_bits, e->mask.bits, bytes, err));
 fail:
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
 static b1_status fill(b1i_executor *base, int count, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1_status st = B1_OK;
-    lock(e);
+    b1i_cuda_lock(e);
     if (count > 0) st = b1i_cuda_kv_fill(e->device->gpu, &e->device->model->config, &e->kv, count, err);
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
@@ -195,14 +192,14 @@ static b1_status read_memory(b1i_gpu *gpu, b1i_gpu_ptr memory, size_t bytes, uin
 
 static b1_status read_ceiling(b1i_executor *base, uint64_t budget_ns, double *gbps, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1i_gpu *gpu = e->device->gpu;
     const b1i_cuda_weights *w = &e->device->weights;
     const size_t least = CEILING_L2_TIMES * (size_t)b1i_gpu_get_info(gpu)->l2_bytes + CEILING_UNIT;
     b1_status st = B1_OK;
     b1i_gpu_ptr scratch = 0;
     *gbps = 0;
-    lock(e);
+    b1i_cuda_lock(e);
     if (w->arena_bytes < least) {
         B1I_TRY(b1i_gpu_alloc(gpu, least, "reading its bandwidth", &scratch, err));
         B1I_TRY(read_memory(gpu, scratch, least, budget_ns, gbps, err));
@@ -212,7 +209,7 @@ static b1_status read_ceiling(b1i_executor *base, uint64_t budget_ns, double *gb
     }
 fail:
     if (scratch) b1i_gpu_free(gpu, scratch);
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
@@ -230,23 +227,23 @@ static b1_status graph_of(b1i_cuda_executor *e, bool few, b1i_gpu_graph **out, b
 
 static b1_status graph_dot(b1i_executor *base, const char *path, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1i_gpu_graph *graph = NULL;
-    lock(e);
+    b1i_cuda_lock(e);
     b1_status st = graph_of(e, false, &graph, err);
     if (st == B1_OK) st = b1i_gpu_graph_dot(e->device->gpu, graph, path, err);
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
 static b1_status graph_describe(b1i_executor *base, bool few, b1i_gpu_graph_info *out, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1i_gpu_graph *graph = NULL;
-    lock(e);
+    b1i_cuda_lock(e);
     b1_status st = graph_of(e, few, &graph, err);
     if (st == B1_OK) st = b1i_gpu_graph_describe(e->device->gpu, graph, out, err);
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 

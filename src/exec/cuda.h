@@ -83,6 +83,11 @@ typedef struct b1i_cuda_executor {
     int32_t token;
 } b1i_cuda_executor;
 
+static inline b1i_cuda_executor *b1i_cuda_of(b1i_executor *e) { return (b1i_cuda_executor *)e; }
+/* The machine, from a step's submit to its wait. */
+static inline void b1i_cuda_lock(b1i_cuda_executor *e) { pthread_mutex_lock(&e->device->machine.lock); }
+static inline void b1i_cuda_unlock(b1i_cuda_executor *e) { pthread_mutex_unlock(&e->device->machine.lock); }
+
 /* Functions of the classes; see exec.h. */
 b1_status b1i_cuda_submit(b1i_executor *e, const b1i_step *step, b1_error *err);
 b1_status b1i_cuda_wait(b1i_executor *e, b1_error *err);

@@ -16,10 +16,6 @@
 /* What wait() waits for. */
 enum { for_nothing, for_result, for_all };
 
-static b1i_cuda_executor *of(b1i_executor *e) { return (b1i_cuda_executor *)e; }
-static void lock(b1i_cuda_executor *e) { pthread_mutex_lock(&e->device->machine.lock); }
-static void unlock(b1i_cuda_executor *e) { pthread_mutex_unlock(&e->device->machine.lock); }
-
 /* ---- a step; all of it with the machine's lock held ---- */
 
 /* The launches of items up to stop_after (items grow along a program). */
@@ -125,13 +121,13 @@ static b1_status start(b1i_cuda_executor *e, const b1i_step *step, b1_error *err
 
 b1_status b1i_cuda_submit(b1i_executor *base, const b1i_step *step, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
-    lock(e);
+    b1i_cuda_lock(e);
     b1_status st = start(e, step, err);
     if (st == B1_OK) return st;
     (void)b1i_gpu_sync(e->device->gpu, NULL); /* what was launched reads the staged parameters */
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
@@ -188,28 +184,28 @@ fail:
 
 b1_status b1i_cuda_wait(b1i_executor *base, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     b1_status st = finish(e, err);
-    unlock(e);
+    b1i_cuda_unlock(e);
     return st;
 }
 
 void b1i_cuda_cancel(b1i_executor *base, bool on)
 {
-    atomic_store_explicit(&of(base)->cancelled, on, memory_order_relaxed);
+    atomic_store_explicit(&b1i_cuda_of(base)->cancelled, on, memory_order_relaxed);
 }
 
 /* ---- what a step leaves ---- */
 
 b1_status b1i_cuda_logits(b1i_executor *base, int row, const float **out, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     const size_t vocab = (size_t)e->mask.vocab, at = (size_t)row * vocab;
     if (!e->fetched[row]) {
-        lock(e);
+        b1i_cuda_lock(e);
         b1_status st =
             b1i_gpu_download(e->device->gpu, e->host + at, e->logits + at * sizeof(float), vocab * sizeof(float), err);
-        unlock(e);
+        b1i_cuda_unlock(e);
         if (st != B1_OK) return st;
         e->fetched[row] = 1;
     }
@@ -219,7 +215,7 @@ b1_status b1i_cuda_logits(b1i_executor *base, int row, const float **out, b1_err
 
 b1_status b1i_cuda_argmax(b1i_executor *base, int row, int32_t *token, b1_error *err)
 {
-    b1i_cuda_executor *e = of(base);
+    b1i_cuda_executor *e = b1i_cuda_of(base);
     const float *x = NULL;
     if (e->chosen && row == e->last_row) {
         *token = e->token;
@@ -238,12 +234,12 @@ static b1_status step_rows(b1i_cuda_executor *lead, b1i_executor *const *all, co
     const size_t vocab = (size_t)lead->mask.vocab;
     int32_t chosen[B1I_CUDA_ROWS];
     b1i_step_params *p = stage(lead, n, 0, false);
-    for (int r = 0; r < n; r++) p->row[r] = row_of(of(all[r]), tokens[r], positions[r]);
+    for (int r = 0; r < n; r++) p->row[r] = row_of(b1i_cuda_of(all[r]), tokens[r], positions[r]);
     B1I_TRY(launch(lead, -1, err));
     B1I_TRY(finish(lead, err));
     for (int r = 0; r < n; r++) chosen[r] = lead->device->machine.result->token[r];
     for (int r = 0; r < n; r++) {
-        b1i_cuda_executor *e = of(all[r]);
+        b1i_cuda_executor *e = b1i_cuda_of(all[r]);
         B1I_TRY(b1i_gpu_download(lead->device->gpu, e->host, lead->logits + (size_t)r * vocab * sizeof(float),
                                  vocab * sizeof(float), err));
         memset(e->fetched, 0, (size_t)e->logit_rows);
@@ -263,15 +259,15 @@ b1_status b1i_cuda_step_rows(b1i_executor *const *executors, const int32_t *toke
 {
     if (n < 1 || n > B1I_CUDA_ROWS)
         return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: expected 1 to %d", n, B1I_CUDA_ROWS);
-    b1i_cuda_executor *lead = of(executors[0]);
+    b1i_cuda_executor *lead = b1i_cuda_of(executors[0]);
     if (lead->logit_rows < n)
         return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: the first session keeps logits of %d rows", n,
                         lead->logit_rows);
     for (int i = 1; i < n; i++)
-        if (of(executors[i])->device != lead->device)
+        if (b1i_cuda_of(executors[i])->device != lead->device)
             return b1i_fail(err, B1_ARGUMENT, "a step of sequences of two engines");
-    lock(lead);
+    b1i_cuda_lock(lead);
     b1_status st = step_rows(lead, executors, tokens, positions, n, err);
-    unlock(lead);
+    b1i_cuda_unlock(lead);
     return st;
 }
