@@ -693,7 +693,7 @@ static int count_of(const char *text, const char *word)
 }
 
 /* The driver's graph is the program: a chain of kernels, with programmatic edges where they are meant to be. */
-static void check_graph(b1_session *s, bool few, bool *programmatic)
+static void check_graph(b1_session *s, bool few)
 {
     b1i_cuda_executor *e = inside(s);
     b1i_gpu_graph_info g = {0};
@@ -703,14 +703,14 @@ static void check_graph(b1_session *s, bool few, bool *programmatic)
                               err));
     int expected = 0;
     for (int i = 1; i < p->count; i++) expected += !p->launches[i].full_edge;
-    *programmatic = e->class->mode == b1i_cuda_programmatic;
+    const bool programmatic = strcmp(e->class->name, "fused_pdl") == 0;
     print_message("%s, %s: %d nodes, %d edges, %d of them programmatic\n", e->class->name,
                   few ? "2 to 8 rows" : "one row", g.nodes, g.edges, g.programmatic_edges);
     assert_int_equal(g.nodes, p->count);
     assert_int_equal(g.kernel_nodes, p->count);
     assert_int_equal(g.edges, p->count - 1);
-    assert_int_equal(g.programmatic_edges, *programmatic ? expected : 0);
-    if (*programmatic) assert_true(expected >= p->count / 2);
+    assert_int_equal(g.programmatic_edges, programmatic ? expected : 0);
+    if (programmatic) assert_true(expected >= p->count / 2);
 }
 
 static void test_graph(void **state)
@@ -721,23 +721,22 @@ static void test_graph(void **state)
     b1_session *s = session_of(rig.engine, k->executor, 100, false);
     b1i_cuda_executor *e = inside(s);
     const char *path = "graph-of-test.dot";
-    bool programmatic;
     must(b1_session_prompt(s, rig.f.tokens, 5, err));
     if (e->class->mode == b1i_cuda_stream) {
         refused(B1_UNSUPPORTED, "graph", b1_session_graph_dot(s, path, err));
         b1_session_close(s);
         return;
     }
-    check_graph(s, false, &programmatic);
-    check_graph(s, true, &programmatic);
+    check_graph(s, false);
+    check_graph(s, true);
     /* one graph for every step and session: it is the same object after others ran, and their steps are right */
     b1i_gpu_graph *before = NULL, *after = NULL;
-    must(b1i_cuda_device_graph(e->device, e->class->form, b1i_cuda_one, programmatic, &before, err));
+    must(b1i_cuda_device_graph(e->device, e->class->form, b1i_cuda_one, &before, err));
     b1_session *t = session_of(rig.engine, k->executor, 300, false);
     must(b1_session_prompt(t, rig.f.tokens + 3, 41, err));
     must(b1_session_step(t, rig.f.tokens[44], err));
     must(b1_session_step(s, rig.f.tokens[5], err));
-    must(b1i_cuda_device_graph(e->device, e->class->form, b1i_cuda_one, programmatic, &after, err));
+    must(b1i_cuda_device_graph(e->device, e->class->form, b1i_cuda_one, &after, err));
     assert_ptr_equal(before, after);
     b1_session_close(t);
 

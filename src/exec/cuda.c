@@ -70,7 +70,7 @@ static b1_status make_programs(b1i_cuda_executor *e, b1_error *err)
     for (int width = 0; st == B1_OK && width < b1i_cuda_widths; width++) {
         st = b1i_cuda_program_get(&e->device->machine, (b1i_cuda_form)form, width, &program, err);
         if (st == B1_OK && mode != b1i_cuda_stream && !e->events)
-            st = b1i_cuda_device_graph(e->device, form, width, mode == b1i_cuda_programmatic, &graph, err);
+            st = b1i_cuda_device_graph(e->device, form, width, &graph, err);
     }
     return st;
 }
@@ -221,8 +221,7 @@ static const char *note(const b1i_executor *base)
 
 static b1_status graph_of(b1i_cuda_executor *e, bool few, b1i_gpu_graph **out, b1_error *err)
 {
-    return b1i_cuda_device_graph(e->device, e->class->form, few ? b1i_cuda_few : b1i_cuda_one,
-                                 e->class->mode == b1i_cuda_programmatic, out, err);
+    return b1i_cuda_device_graph(e->device, e->class->form, few ? b1i_cuda_few : b1i_cuda_one, out, err);
 }
 
 static b1_status graph_dot(b1i_executor *base, const char *path, b1_error *err)
@@ -280,4 +279,4 @@ CUDA_EXECUTOR(separate_stream, b1i_cuda_separate, b1i_cuda_stream, supports, NUL
 CUDA_EXECUTOR(separate_graph, b1i_cuda_separate, b1i_cuda_graph, supports, graph_dot, graph_describe);
 CUDA_EXECUTOR(fused_stream, b1i_cuda_fused, b1i_cuda_stream, supports, NULL, NULL);
 CUDA_EXECUTOR(fused_graph, b1i_cuda_fused, b1i_cuda_graph, supports, graph_dot, graph_describe);
-CUDA_EXECUTOR(fused_pdl, b1i_cuda_early, b1i_cuda_programmatic, supports_pdl, graph_dot, graph_describe);
+CUDA_EXECUTOR(fused_pdl, b1i_cuda_early, b1i_cuda_graph, supports_pdl, graph_dot, graph_describe);

@@ -13,7 +13,9 @@
 #include "exec/exec.h"
 
 /* How a class submits its launches (b1i_executor_class.mode). */
-enum { b1i_cuda_stream, b1i_cuda_graph, b1i_cuda_programmatic };
+enum { b1i_cuda_stream, b1i_cuda_graph };
+/* Whether a graph of the form has programmatic edges: only its kernels stream before they wait. */
+static inline bool b1i_cuda_programmatic(int form) { return form == b1i_cuda_early; }
 
 /* Set aside for what the driver takes and no one can ask for beforehand: the modules' code, the local memory of their
  * kernels, the instances of the graphs, cuBLASLt's own. */
@@ -37,9 +39,9 @@ typedef struct b1i_cuda_device {
     b1i_cuda_budget budget;
     b1i_cuda_weights weights;
     b1i_cuda_machine machine;
-    bool loaded, made;                                        /* whether weights, machine are there */
-    b1i_gpu_graph *graph[b1i_cuda_forms][b1i_cuda_widths][2]; /* [1]: programmatic; NULL until first used */
-    b1i_cuda_prefill *prefill;                                /* NULL: none, and note says why */
+    bool loaded, made;                                     /* whether weights, machine are there */
+    b1i_gpu_graph *graph[b1i_cuda_forms][b1i_cuda_widths]; /* NULL until first used */
+    b1i_cuda_prefill *prefill;                             /* NULL: none, and note says why */
     bool prefill_tried;
     b1_error note; /* message "" where there is nothing to say */
 } b1i_cuda_device;
@@ -55,8 +57,7 @@ void b1i_cuda_device_close(b1i_cuda_device *d); /* NULL is fine */
 /* These with the machine's lock held. */
 /* Makes prefill unless that was tried before. Only a failure that may not come again is one. */
 b1_status b1i_cuda_device_prefill(b1i_cuda_device *d, b1_error *err);
-b1_status b1i_cuda_device_graph(b1i_cuda_device *d, int form, int width, bool programmatic, b1i_gpu_graph **out,
-                                b1_error *err);
+b1_status b1i_cuda_device_graph(b1i_cuda_device *d, int form, int width, b1i_gpu_graph **out, b1_error *err);
 
 /* An instance. */
 typedef struct b1i_cuda_executor {

@@ -69,7 +69,7 @@ void b1i_cuda_device_close(b1i_cuda_device *d)
 {
     if (!d) return;
     if (d->gpu) (void)b1i_gpu_sync(d->gpu, NULL); /* a step is waited for but for its last kernel's end */
-    b1i_gpu_graph **graphs = &d->graph[0][0][0];
+    b1i_gpu_graph **graphs = &d->graph[0][0];
     for (size_t i = 0; i < sizeof d->graph / sizeof *graphs; i++)
         if (graphs[i]) b1i_gpu_graph_destroy(d->gpu, graphs[i]);
     if (d->prefill) b1i_cuda_prefill_free(d->prefill);
@@ -102,15 +102,14 @@ b1_status b1i_cuda_device_prefill(b1i_cuda_device *d, b1_error *err)
     return B1_OK;
 }
 
-b1_status b1i_cuda_device_graph(b1i_cuda_device *d, int form, int width, bool programmatic, b1i_gpu_graph **out,
-                                b1_error *err)
+b1_status b1i_cuda_device_graph(b1i_cuda_device *d, int form, int width, b1i_gpu_graph **out, b1_error *err)
 {
     b1_status st;
     const b1i_cuda_program *p = NULL;
-    b1i_gpu_graph **slot = &d->graph[form][width][programmatic], *graph = NULL;
+    b1i_gpu_graph **slot = &d->graph[form][width], *graph = NULL;
     if (!*slot) {
         B1I_TRY(b1i_cuda_program_get(&d->machine, (b1i_cuda_form)form, width, &p, err));
-        B1I_TRY(b1i_gpu_graph_create(d->gpu, p->launches, p->count, programmatic, &graph, err));
+        B1I_TRY(b1i_gpu_graph_create(d->gpu, p->launches, p->count, b1i_cuda_programmatic(form), &graph, err));
         *slot = graph;
     }
     *out = *slot;

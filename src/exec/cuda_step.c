@@ -18,11 +18,11 @@ enum { for_nothing, for_result, for_all };
 
 /* ---- a step; all of it with the machine's lock held ---- */
 
-/* The launches of items up to stop_after (items grow along a program). */
+/* The launches of items up to stop_after (items grow along a program); all of them where it is negative. */
 static int prefix(const b1i_cuda_program *p, int stop_after)
 {
-    int count = 0;
-    while (count < p->count && (stop_after < 0 || p->launches[count].item <= stop_after)) count++;
+    int count = p->count;
+    while (stop_after >= 0 && count > 0 && p->launches[count - 1].item > stop_after) count--;
     return count;
 }
 
@@ -51,7 +51,7 @@ static b1_status launch_prefix(b1i_cuda_executor *e, const b1i_gpu_launch *launc
     b1i_gpu *gpu = e->device->gpu;
     b1i_gpu_graph *graph = NULL;
     if (count == 0) return B1_OK;
-    B1I_TRY(b1i_gpu_graph_create(gpu, launches, count, e->class->mode == b1i_cuda_programmatic, &graph, err));
+    B1I_TRY(b1i_gpu_graph_create(gpu, launches, count, b1i_cuda_programmatic(e->class->form), &graph, err));
     B1I_TRY(b1i_gpu_graph_run(gpu, graph, err));
     B1I_TRY(b1i_gpu_sync(gpu, err));
 fail:
@@ -72,7 +72,7 @@ static b1_status launch(b1i_cuda_executor *e, int stop_after, b1_error *err)
     e->awaits = e->events || count < p->count ? for_all : for_result;
     if (mode == b1i_cuda_stream || e->events) return launch_stream(e, p->launches, count, err);
     if (count < p->count) return launch_prefix(e, p->launches, count, err);
-    B1I_TRY(b1i_cuda_device_graph(d, form, width, mode == b1i_cuda_programmatic, &graph, err));
+    B1I_TRY(b1i_cuda_device_graph(d, form, width, &graph, err));
     return b1i_gpu_graph_run(d->gpu, graph, err);
 fail:
     return st;
