@@ -99,6 +99,10 @@ void b1i_gpu_end(b1i_gpu *gpu);
 b1_status b1i_gpu_check(b1i_gpu *gpu, CUresult result, const char *doing, b1_error *err);
 /* Whether the launch is one that its kernel can take. */
 b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err);
+/* Gives the launch, which fits, to the stream (or to its capture); `early`: it may start before the one before it has
+ * ended. A failure's sentence has `doing`, the kernel and its shape, `where`. */
+b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
+                        b1_error *err);
 /* `kernels` more were submitted, the last of them `name`; 0: all that was submitted has ended. */
 void b1i_gpu_submitted(b1i_gpu *gpu, int kernels, const char *name);
 /* Shortest form of b1i_gpu_check in functions with `st` and `fail:`. */

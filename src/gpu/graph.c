@@ -32,28 +32,9 @@ static b1_status capture(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count
 {
     b1_status st = B1_OK;
     for (int i = 0; st == B1_OK && i < count; i++) {
-        const b1i_gpu_launch *launch = &launches[i];
-        CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                                   .value = {.programmaticStreamSerializationAllowed = 1}};
-        const CUlaunchConfig config = {
-            .gridDimX = launch->grid[0],
-            .gridDimY = launch->grid[1],
-            .gridDimZ = launch->grid[2],
-            .blockDimX = launch->threads,
-            .blockDimY = 1,
-            .blockDimZ = 1,
-            .sharedMemBytes = launch->shared_bytes,
-            .hStream = gpu->stream,
-            .attrs = &early,
-            .numAttrs = programmatic && i > 0 && !launch->full_edge,
-        };
-        void *args[] = {(void *)launch->args}; /* which the driver copies */
-        char doing[256];
-        st = b1i_gpu_launch_fits(gpu, launch, err);
-        if (st != B1_OK) break;
-        snprintf(doing, sizeof doing, "adding kernel %s, %u×%u×%u blocks of %u threads, to a graph",
-                 launch->kernel->name, launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
-        st = b1i_gpu_check(gpu, gpu->cu->cuLaunchKernelEx(&config, launch->kernel->function, args, NULL), doing, err);
+        const bool early = programmatic && i > 0 && !launches[i].full_edge;
+        st = b1i_gpu_launch_fits(gpu, &launches[i], err);
+        if (st == B1_OK) st = b1i_gpu_start(gpu, &launches[i], early, "adding", ", to a graph", err);
     }
     return st;
 }

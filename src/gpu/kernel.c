@@ -182,11 +182,11 @@ b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, 
     return B1_OK;
 }
 
-b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
+                        b1_error *err)
 {
-    b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
-    if (!st) st = b1i_gpu_begin(gpu, err);
-    if (st) return st;
+    CUlaunchAttribute serial = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                .value = {.programmaticStreamSerializationAllowed = 1}};
     const CUlaunchConfig config = {
         .gridDimX = launch->grid[0],
         .gridDimY = launch->grid[1],
@@ -196,18 +196,26 @@ b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
         .blockDimZ = 1,
         .sharedMemBytes = launch->shared_bytes,
         .hStream = gpu->stream,
+        .attrs = &serial,
+        .numAttrs = early,
     };
     void *args[] = {(void *)launch->args}; /* which the driver copies */
-    b1i_gpu_submitted(gpu, 1, launch->kernel->name);
     CUresult result = gpu->cu->cuLaunchKernelEx(&config, launch->kernel->function, args, NULL);
-    if (result) {
-        char doing[256];
-        snprintf(doing, sizeof doing, "launching kernel %s, %u×%u×%u blocks of %u threads", launch->kernel->name,
-                 launch->grid[0], launch->grid[1], launch->grid[2], launch->threads);
-        st = b1i_gpu_check(gpu, result, doing, err);
-    } else if (gpu->blocking) {
-        b1i_gpu_submitted(gpu, 0, NULL);
-    }
+    if (result == CUDA_SUCCESS) return B1_OK;
+    char text[256];
+    snprintf(text, sizeof text, "%s kernel %s, %u×%u×%u blocks of %u threads%s", doing, launch->kernel->name,
+             launch->grid[0], launch->grid[1], launch->grid[2], launch->threads, where);
+    return b1i_gpu_check(gpu, result, text, err);
+}
+
+b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
+    if (!st) st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    b1i_gpu_submitted(gpu, 1, launch->kernel->name);
+    st = b1i_gpu_start(gpu, launch, false, "launching", "", err);
+    if (st == B1_OK && gpu->blocking) b1i_gpu_submitted(gpu, 0, NULL);
     b1i_gpu_end(gpu);
     return st;
 }
