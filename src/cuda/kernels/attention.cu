@@ -213,8 +213,8 @@ __device__ __forceinline__ void append(const job &j, int position, int lane, con
     const __nv_bfloat16 *keys = fresh + j.row * 2 * D, *values = keys + D;
     __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
     for (int d = lane; d < D; d += 32) {
-        cache[key_index<D>(position % B1I_KV_TILE, d)] = keys[d];
-        cache[shape<D>::TILE + value_index<D>(position % B1I_KV_TILE, d)] = values[d];
+        cache[key_index(position % B1I_KV_TILE, d, D)] = keys[d];
+        cache[shape<D>::TILE + value_index(position % B1I_KV_TILE, d)] = values[d];
     }
 }
 
@@ -228,7 +228,7 @@ __device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block,
     for (; rows; rows &= rows - 1) {
         const int r = __ffs(rows) - 1, position = __shfl_sync(B1I_FULL, mine, r) % B1I_KV_TILE;
         const __nv_bfloat16 *from = fresh + (r * 2 + which) * D;
-        for (int d = lane; d < D; d += 32) slot[which ? value_index<D>(position, d) : key_index<D>(position, d)] = from[d];
+        for (int d = lane; d < D; d += 32) slot[which ? value_index(position, d) : key_index(position, d, D)] = from[d];
     }
     if (refilled) fence_async();
     __syncwarp(); /* the patch before other lanes' reads */

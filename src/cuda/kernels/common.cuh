@@ -258,13 +258,13 @@ __device__ __forceinline__ float warp_sum(float x)
     return x;
 }
 
-/* Element of a block of the KV cache of D dimensions; see args.h. */
-template <int D> __device__ __forceinline__ int key_index(int position, int d)
+/* Element of a block of the KV cache of `dim` dimensions (padded); see args.h. */
+__device__ __forceinline__ int key_index(int position, int d, int dim)
 {
-    return (((position % 8 / 2) * (D / 32) + d / 32) * 32 + (2 * (position / 8) + position % 2) * 4 + d % 32 / 8) * 8 +
+    return (((position % 8 / 2) * (dim / 32) + d / 32) * 32 + (2 * (position / 8) + position % 2) * 4 + d % 32 / 8) * 8 +
            d % 8;
 }
-template <int D> __device__ __forceinline__ int value_index(int position, int d)
+__device__ __forceinline__ int value_index(int position, int d)
 {
     return ((d / 8) * 32 + (d % 8) * 4 + position / 8) * 8 + position % 8;
 }

@@ -119,8 +119,8 @@ template <int D> __device__ __forceinline__ void kv_append(const b1i_small_args 
                            (int64_t)(position / B1I_KV_TILE) * 2 * B1I_KV_TILE * D;
     const float k = d < a.head_dim ? ptr<const float>(a.a)[r * a.a_stride + head * a.head_dim + d] : 0;
     const float v = d < a.head_dim ? ptr<const float>(a.b)[r * a.b_stride + head * a.head_dim + d] : 0;
-    cache[key_index<D>(position % B1I_KV_TILE, d)] = __float2bfloat16_rn(k);
-    cache[B1I_KV_TILE * D + value_index<D>(position % B1I_KV_TILE, d)] = __float2bfloat16_rn(v);
+    cache[key_index(position % B1I_KV_TILE, d, D)] = __float2bfloat16_rn(k);
+    cache[B1I_KV_TILE * D + value_index(position % B1I_KV_TILE, d)] = __float2bfloat16_rn(v);
 }
 extern "C" __global__ void __launch_bounds__(1024) k_kv_append(const __grid_constant__ b1i_small_args a)
 {

@@ -109,13 +109,6 @@ extern "C" __global__ void __launch_bounds__(256) k_prefill_rmsnorm(const b1i_pr
         out[i] = __bfloat16_as_ushort(__float2bfloat16_rn(x[i] * inverse * weight[i]));
 }
 
-/* Elements of a block of the KV cache, `dim` dimensions; see args.h. */
-__device__ __forceinline__ int key_at(int p, int d, int dim)
-{
-    return ((p % 8 / 2 * (dim / 32) + d / 32) * 32 + (2 * (p / 8) + p % 2) * 4 + d % 32 / 8) * 8 + d % 8;
-}
-__device__ __forceinline__ int value_at(int p, int d) { return (d / 8 * 32 + d % 8 * 4 + p / 8) * 8 + p % 8; }
-
 /* A warp a head of a row: bias; for q and k norm and RoPE, whose pairs (j, j + half) one lane holds. q goes, times
  * scale · log2 e, to where attention reads it; k and v go to the cache. All as bf16. */
 extern "C" __global__ void __launch_bounds__(128) k_prefill_heads(const b1i_prefill_heads_args a)
@@ -169,11 +162,11 @@ extern "C" __global__ void __launch_bounds__(128) k_prefill_heads(const b1i_pref
             z *= scale;
         }
         uint16_t *const to_y = is_q   ? q_out + j
-                               : is_v ? cache + 32 * a.dim + value_at(position % 32, j)
-                                      : cache + key_at(position % 32, j, a.dim),
+                               : is_v ? cache + 32 * a.dim + value_index(position % 32, j)
+                                      : cache + key_index(position % 32, j, a.dim),
                         *const to_z = is_q   ? q_out + j + half
-                                      : is_v ? cache + 32 * a.dim + value_at(position % 32, j + half)
-                                             : cache + key_at(position % 32, j + half, a.dim);
+                                      : is_v ? cache + 32 * a.dim + value_index(position % 32, j + half)
+                                             : cache + key_index(position % 32, j + half, a.dim);
         *to_y = __bfloat16_as_ushort(__float2bfloat16_rn(y));
         *to_z = __bfloat16_as_ushort(__float2bfloat16_rn(z));
     }
