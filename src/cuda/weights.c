@@ -23,9 +23,6 @@ enum {
     RUN_BYTES = 128 << 10   /* panels that a worker takes at once */
 };
 
-static bool is_matrix(const b1i_model *m, int slot) { return b1i_slot_tensor(m, slot)->rows > 1; }
-/* The tied head is the embedding's slot seen twice. */
-static bool is_alias(const b1i_model *m, int slot) { return slot == b1i_slot_head && m->config.tied; }
 static uint64_t up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /* ---- which matrices one launch can stream ---- */
@@ -78,7 +75,7 @@ static bool next_stream(walk *w, stream *s)
     const b1i_model *m = w->model;
     while (w->at < b1i_slot_count(m)) {
         const int slot = arena_slot(m, w->at++);
-        if (!is_matrix(m, slot) || is_alias(m, slot)) continue;
+        if (!b1i_slot_is_matrix(m, slot) || b1i_slot_is_alias(m, slot)) continue;
         const int inside = slot - b1i_slot_layers, layer = inside / b1i_layer_weights;
         const int id = inside < 0 ? -1 : inside % b1i_layer_weights;
         const bool pair = (id == b1i_w_gate || id == b1i_w_up) && b1i_cuda_joined_gate_up(m, layer);

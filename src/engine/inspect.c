@@ -30,7 +30,7 @@ static void count_types(b1_inspection *in)
     const b1i_model *m = in->model;
     int slots = b1i_slot_count(m);
     for (int slot = 0; slot < slots; slot++) {
-        if (slot == b1i_slot_head && m->config.tied) continue; /* the embedding, once */
+        if (b1i_slot_is_alias(m, slot)) continue; /* the embedding, once */
         const b1i_tensor *t = b1i_slot_tensor(m, slot);
         if (t->rows == 0) continue;
         b1_tensor_type *type = &all[t->format];

@@ -10,10 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-static bool is_matrix(const b1i_model *m, int slot) { return b1i_slot_tensor(m, slot)->rows > 1; }
-/* The tied head is the embedding's slot seen twice. */
-static bool is_alias(const b1i_model *m, int slot) { return slot == b1i_slot_head && m->config.tied; }
-
 /* Slots in the order of the arena: embedding, layers, head; the tied embedding last, where the head is read. */
 static int arena_slot(const b1i_model *m, int i)
 {
@@ -26,7 +22,7 @@ uint64_t b1i_resident_row16_bytes(const b1i_model *m)
 {
     uint64_t bytes = 0;
     for (int slot = 0; slot < b1i_slot_count(m); slot++) {
-        if (!is_matrix(m, slot) || is_alias(m, slot)) continue;
+        if (!b1i_slot_is_matrix(m, slot) || b1i_slot_is_alias(m, slot)) continue;
         b1i_packed p;
         b1i_packed_shape(b1i_slot_tensor(m, slot), b1i_layout_row16, &p);
         bytes += b1i_packed_bytes(&p);
@@ -54,7 +50,7 @@ void b1i_model_weights_name(const b1i_model *m, char out[16], uint64_t *paramete
     *parameters = 0;
     for (int slot = 0; slot < b1i_slot_count(m); slot++) {
         const b1i_tensor *t = b1i_slot_tensor(m, slot);
-        if (t->rows == 0 || is_alias(m, slot)) continue;
+        if (t->rows == 0 || b1i_slot_is_alias(m, slot)) continue;
         *parameters += (uint64_t)t->rows * (uint64_t)t->cols;
         if (t->rows > 1) bytes[t->format] += b1i_tensor_bytes(t);
     }
@@ -105,7 +101,7 @@ b1_status b1i_resident_create(const b1i_model *m, const b1i_plan *plan, b1i_resi
     r->vector = b1i_calloc(slots, sizeof *r->vector);
     if (!r->row16 || !r->vector) B1I_TRY(b1i_fail_memory(err, slots * sizeof *r->row16));
     for (int slot = 0; slot < (int)slots; slot++)
-        if (is_matrix(m, slot)) b1i_packed_shape(b1i_slot_tensor(m, slot), b1i_layout_row16, &r->row16[slot]);
+        if (b1i_slot_is_matrix(m, slot)) b1i_packed_shape(b1i_slot_tensor(m, slot), b1i_layout_row16, &r->row16[slot]);
     B1I_TRY(make_vectors(r, err));
     return B1_OK;
 fail:
@@ -186,7 +182,7 @@ b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progres
     if (!p.scratch) B1I_TRY(b1i_fail_memory(err, p.scratch_bytes * (size_t)workers));
     for (int i = 0; i < b1i_slot_count(m); i++) {
         int slot = arena_slot(m, i);
-        if (!is_matrix(m, slot) || is_alias(m, slot)) continue;
+        if (!b1i_slot_is_matrix(m, slot) || b1i_slot_is_alias(m, slot)) continue;
         p.tensor = b1i_slot_tensor(m, slot);
         p.packed = &r->row16[slot];
         p.packed->data = arena + at;

@@ -66,6 +66,15 @@ static inline int b1i_slot(int layer, b1i_weight w) { return b1i_slot_layers + l
 int b1i_slot_count(const b1i_model *model);
 /* The slot's tensor; rows == 0 where the model has none. */
 const b1i_tensor *b1i_slot_tensor(const b1i_model *model, int slot);
+static inline bool b1i_slot_is_matrix(const b1i_model *model, int slot)
+{
+    return b1i_slot_tensor(model, slot)->rows > 1;
+}
+/* The tied head is the embedding's slot seen twice. */
+static inline bool b1i_slot_is_alias(const b1i_model *model, int slot)
+{
+    return slot == b1i_slot_head && model->config.tied;
+}
 
 typedef struct b1i_op {
     b1i_op_id id;
