@@ -139,4 +139,15 @@ static inline float distance(const float *a, const float *b, int count)
     return most;
 }
 
+/* The call fails with the status `want`, and its sentence has `word`. `err` in it is its error. */
+#define assert_refused(want, word, call)                                                                \
+    do {                                                                                                \
+        b1_error err_ = {0};                                                                            \
+        b1_error *err = &err_;                                                                          \
+        b1_status st_ = (call);                                                                         \
+        if (st_ != (want) || err_.status != (want) || !strstr(err_.message, (word)))                    \
+            fail_msg("%s: %s, \"%s\"; expected %s with '%s'", #call, b1_status_name(st_), err_.message, \
+                     b1_status_name(want), (word));                                                     \
+    } while (0)
+
 #endif

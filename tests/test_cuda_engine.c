@@ -566,16 +566,6 @@ static void test_prefix(void **state)
     b1_session_close(s);
 }
 
-#define refused(want, word, call)                                                                       \
-    do {                                                                                                \
-        b1_error err_ = {0};                                                                            \
-        b1_error *err = &err_;                                                                          \
-        b1_status st_ = (call);                                                                         \
-        if (st_ != (want) || err_.status != (want) || !strstr(err_.message, (word)))                    \
-            fail_msg("%s: %s, \"%s\"; expected %s with '%s'", #call, b1_status_name(st_), err_.message, \
-                     b1_status_name(want), (word));                                                     \
-    } while (0)
-
 /* The context's end, around a block of 32 positions: refused past it, the bits of a longer context before it. */
 static void test_context(void **state)
 {
@@ -588,16 +578,16 @@ static void test_context(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int max = sizes[i];
         b1_session *s = session_of(rig.engine, k->executor, max, false);
-        refused(B1_CONTEXT, "context", b1_session_prompt(s, f->tokens, max + 1, err));
+        assert_refused(B1_CONTEXT, "context", b1_session_prompt(s, f->tokens, max + 1, err));
         if (max > 1) must(b1_session_prompt(s, f->tokens, max - 1, err));
-        if (max > 1) refused(B1_CONTEXT, "context", b1_session_feed(s, f->tokens + max - 1, 2, err));
+        if (max > 1) assert_refused(B1_CONTEXT, "context", b1_session_feed(s, f->tokens + max - 1, 2, err));
         must(b1_session_step(s, f->tokens[max - 1], err));
         float *full = logits_copy(s);
         must(b1_session_rewind(wide, 0, err));
         if (max > 1) must(b1_session_feed(wide, f->tokens, max - 1, err));
         must(b1_session_step(wide, f->tokens[max - 1], err));
         same_bits(wide, full);
-        refused(B1_CONTEXT, "context", b1_session_step(s, 0, err));
+        assert_refused(B1_CONTEXT, "context", b1_session_step(s, 0, err));
         assert_int_equal(b1_session_position(s), max);
         same_bits(s, full);
         must(b1_session_rewind(s, max - 1, err));
@@ -653,7 +643,7 @@ static void test_choice(void **state)
         must(b1_session_step(s, rig.f.tokens[20 + masked % 30], err));
         if (masked % 2 == 0) must(b1_session_mask(s, ids, masked + 1, err));
     }
-    refused(B1_ARGUMENT, "mask", b1_session_argmax(s, &token, err)); /* all of them */
+    assert_refused(B1_ARGUMENT, "mask", b1_session_argmax(s, &token, err)); /* all of them */
     must(b1_session_mask(s, NULL, 0, err));
     must(b1_session_argmax(s, &token, err));
     assert_int_equal(token, argmax(b1_session_logits(s), vocab));
@@ -672,8 +662,8 @@ static void test_cancel(void **state)
     float *want = logits_copy(s);
     must(b1_session_rewind(s, 20, err));
     b1_session_cancel(s);
-    refused(B1_CANCELLED, "cancel", b1_session_step(s, rig.f.tokens[20], err));
-    refused(B1_CANCELLED, "cancel", b1_session_feed(s, rig.f.tokens + 20, 40, err));
+    assert_refused(B1_CANCELLED, "cancel", b1_session_step(s, rig.f.tokens[20], err));
+    assert_refused(B1_CANCELLED, "cancel", b1_session_feed(s, rig.f.tokens + 20, 40, err));
     assert_int_equal(b1_session_position(s), 20);
     assert_null(b1_session_logits(s));
     b1_session_uncancel(s);
@@ -723,7 +713,7 @@ static void test_graph(void **state)
     const char *path = "graph-of-test.dot";
     must(b1_session_prompt(s, rig.f.tokens, 5, err));
     if (e->class->mode == b1i_cuda_stream) {
-        refused(B1_UNSUPPORTED, "graph", b1_session_graph_dot(s, path, err));
+        assert_refused(B1_UNSUPPORTED, "graph", b1_session_graph_dot(s, path, err));
         b1_session_close(s);
         return;
     }
@@ -751,7 +741,7 @@ static void test_graph(void **state)
     b1i_gpu_graph_info g = {0};
     must(e->class->graph_describe(b1i_session_executor(s), false, &g, err));
     assert_true(count_of(text, "->") >= g.edges);
-    refused(B1_IO, "no-such-folder", b1_session_graph_dot(s, "no-such-folder/x.dot", err));
+    assert_refused(B1_IO, "no-such-folder", b1_session_graph_dot(s, "no-such-folder/x.dot", err));
     b1_session_close(s);
 }
 

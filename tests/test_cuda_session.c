@@ -59,16 +59,6 @@ static void right(const fixture *f, const b1_session *s)
     if (!(off <= 0.12f * f->most)) fail_msg("%s: logits lie %g off", b1_session_executor(s), (double)off);
 }
 
-#define refused(want, word, call)                                                                       \
-    do {                                                                                                \
-        b1_error err_ = {0};                                                                            \
-        b1_error *err = &err_;                                                                          \
-        b1_status st_ = (call);                                                                         \
-        if (st_ != (want) || err_.status != (want) || !strstr(err_.message, (word)))                    \
-            fail_msg("%s: %s, \"%s\"; expected %s with '%s'", #call, b1_status_name(st_), err_.message, \
-                     b1_status_name(want), (word));                                                     \
-    } while (0)
-
 /* ---- what they say ---- */
 
 static void test_info(void **state)
@@ -94,21 +84,21 @@ static void test_info(void **state)
     if (b1_session_note(s)) print_message("note: %s\n", b1_session_note(s));
     b1_session_close(s);
 
-    refused(B1_UNSUPPORTED, "f16", b1_session_create(e, &(b1_session_options){.kv = "f16"}, &s, err));
-    refused(B1_UNSUPPORTED, "f32", b1_session_create(e, &(b1_session_options){.kv = "f32"}, &s, err));
-    refused(B1_ARGUMENT, "q8_0", b1_session_create(e, &(b1_session_options){.kv = "q8_0"}, &s, err));
-    refused(B1_UNSUPPORTED, "persistent",
-            b1_session_create(e, &(b1_session_options){.executor = "persistent"}, &s, err));
-    refused(B1_ARGUMENT, "none", b1_session_create(e, &(b1_session_options){.executor = "none"}, &s, err));
-    refused(B1_MEMORY, "2147483647", b1_session_create(e, &(b1_session_options){.context = INT32_MAX}, &s, err));
+    assert_refused(B1_UNSUPPORTED, "f16", b1_session_create(e, &(b1_session_options){.kv = "f16"}, &s, err));
+    assert_refused(B1_UNSUPPORTED, "f32", b1_session_create(e, &(b1_session_options){.kv = "f32"}, &s, err));
+    assert_refused(B1_ARGUMENT, "q8_0", b1_session_create(e, &(b1_session_options){.kv = "q8_0"}, &s, err));
+    assert_refused(B1_UNSUPPORTED, "persistent",
+                   b1_session_create(e, &(b1_session_options){.executor = "persistent"}, &s, err));
+    assert_refused(B1_ARGUMENT, "none", b1_session_create(e, &(b1_session_options){.executor = "none"}, &s, err));
+    assert_refused(B1_MEMORY, "2147483647", b1_session_create(e, &(b1_session_options){.context = INT32_MAX}, &s, err));
     s = session_of(e, "separate", false);
     assert_string_equal(b1_session_executor(s), "separate_graph");
     b1_session_close(s);
     b1_engine_close(e);
-    refused(
+    assert_refused(
         B1_UNSUPPORTED, "reference",
         b1_engine_open(fixture_path(&llama), &(b1_engine_options){.device = "cuda", .executor = "reference"}, &e, err));
-    refused(
+    assert_refused(
         B1_MEMORY, "does not fit on",
         b1_engine_open(fixture_path(&llama), &(b1_engine_options){.device = "cuda", .context = INT32_MAX}, &e, err));
 }
@@ -124,7 +114,7 @@ static void check_life(const fixture_name *n, const char *executor)
     b1_error why = {0};
     int32_t token;
     assert_true(f.vocab <= 1024);
-    refused(B1_ARGUMENT, "no logits", b1_session_argmax(s, &token, err));
+    assert_refused(B1_ARGUMENT, "no logits", b1_session_argmax(s, &token, err));
     must(b1_session_prompt(s, f.tokens, 50, err)); /* many, few, one */
     right(&f, s);
     must(b1_session_prompt(s, f.tokens, 50, err));
@@ -137,7 +127,7 @@ static void check_life(const fixture_name *n, const char *executor)
     }
     must(b1_session_prompt(s, f.tokens, 33, err));
     right(&f, s);
-    refused(B1_ARGUMENT, "vocabulary", b1_session_step(s, f.vocab, err));
+    assert_refused(B1_ARGUMENT, "vocabulary", b1_session_step(s, f.vocab, err));
     right(&f, s);
     /* the bench's way: filler, a step, back, the same step, bit for bit */
     must(b1_session_fill(s, 500, err));
@@ -150,7 +140,7 @@ static void check_life(const fixture_name *n, const char *executor)
         assert_memory_equal(first, b1_session_logits(s), (size_t)f.vocab * sizeof *first);
     }
     must(b1_session_fill(s, 512, err));
-    refused(B1_CONTEXT, "full", b1_session_step(s, 5, err));
+    assert_refused(B1_CONTEXT, "full", b1_session_step(s, 5, err));
     must(b1_session_fill(s, 0, err));
     b1_session_cancel(s);
     assert_int_equal(b1_session_feed(s, f.tokens, 20, &why), B1_CANCELLED);
@@ -208,7 +198,7 @@ static void test_argmax(void **state)
         assert_int_equal(b1_session_argmax(s, &token, &why), B1_ARGUMENT);
         must(b1_session_mask(s, NULL, 0, err));
         must(b1_session_argmax(s, &token, err));
-        refused(B1_ARGUMENT, "64", b1_session_mask(s, (const int32_t[]){64}, 1, err));
+        assert_refused(B1_ARGUMENT, "64", b1_session_mask(s, (const int32_t[]){64}, 1, err));
         b1_sampler_free(sampler);
         b1_session_close(s);
     }
@@ -252,7 +242,7 @@ static void test_rows(void **state)
                 must(b1_session_rewind(s[j], 10 + 7 * j, err));
             }
         }
-        refused(B1_ARGUMENT, "9", b1i_cuda_step_rows(NULL, NULL, NULL, 9, err));
+        assert_refused(B1_ARGUMENT, "9", b1i_cuda_step_rows(NULL, NULL, NULL, 9, err));
         for (int j = 0; j < 8; j++) b1_session_close(s[j]);
     }
     b1_engine_close(e);
@@ -348,14 +338,14 @@ static void test_graphs(void **state)
         b1i_executor *x = b1i_session_executor(s);
         const b1i_executor_class *class = b1i_executor_class_by_name("cuda", cuda_executor(i));
         if (!class->graph_dot) {
-            refused(B1_UNSUPPORTED, "graph", b1_session_graph_dot(s, path, err));
+            assert_refused(B1_UNSUPPORTED, "graph", b1_session_graph_dot(s, path, err));
         } else {
             must(b1_session_graph_dot(s, path, err));
             FILE *in = fopen(path, "r");
             assert_true(in && fgets(text, sizeof text, in) && strstr(text, "digraph"));
             fclose(in);
             unlink(path);
-            refused(B1_IO, "/no/such", b1_session_graph_dot(s, "/no/such/folder/x.dot", err));
+            assert_refused(B1_IO, "/no/such", b1_session_graph_dot(s, "/no/such/folder/x.dot", err));
             for (int few = 0; few < 2; few++) {
                 b1i_gpu_graph_info info;
                 const b1i_cuda_program *p = NULL;

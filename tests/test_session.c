@@ -73,16 +73,6 @@ static void right_logits(const rig *r, const b1_session *s)
                 (strcmp(r->executor, "reference") == 0 ? 1e-4f : 0.12f) * r->f.most);
 }
 
-#define refused(want, word, call)                                                                       \
-    do {                                                                                                \
-        b1_error err_ = {0};                                                                            \
-        b1_error *err = &err_;                                                                          \
-        b1_status st_ = (call);                                                                         \
-        if (st_ != (want) || err_.status != (want) || !strstr(err_.message, (word)))                    \
-            fail_msg("%s: %s, \"%s\"; expected %s with '%s'", #call, b1_status_name(st_), err_.message, \
-                     b1_status_name(want), (word));                                                     \
-    } while (0)
-
 /* ---- the context's end ---- */
 
 static void check_limits(const fixture_name *n, const char *executor)
@@ -95,12 +85,12 @@ static void check_limits(const fixture_name *n, const char *executor)
         const int max = sizes[i];
         b1_session *s = create(&r, max);
         /* max + 1: refused, and the session is as it was */
-        refused(B1_CONTEXT, "context", b1_session_prompt(s, r.f.tokens, max + 1, err));
+        assert_refused(B1_CONTEXT, "context", b1_session_prompt(s, r.f.tokens, max + 1, err));
         assert_int_equal(b1_session_position(s), 0);
         if (max > 1) {
             must(b1_session_prompt(s, r.f.tokens, max - 1, err));
             right_logits(&r, s);
-            refused(B1_CONTEXT, "context", b1_session_feed(s, r.f.tokens + max - 1, 2, err));
+            assert_refused(B1_CONTEXT, "context", b1_session_feed(s, r.f.tokens + max - 1, 2, err));
             assert_int_equal(b1_session_position(s), max - 1);
             right_logits(&r, s);
         }
@@ -112,8 +102,8 @@ static void check_limits(const fixture_name *n, const char *executor)
         must(b1_session_step(wide, r.f.tokens[max - 1], err));
         same_bits(&r, wide, full);
         /* full: nothing wraps around */
-        refused(B1_CONTEXT, "context", b1_session_step(s, 0, err));
-        refused(B1_CONTEXT, "context", b1_session_feed(s, r.f.tokens, 1, err));
+        assert_refused(B1_CONTEXT, "context", b1_session_step(s, 0, err));
+        assert_refused(B1_CONTEXT, "context", b1_session_feed(s, r.f.tokens, 1, err));
         assert_int_equal(b1_session_position(s), max);
         same_bits(&r, s, full);
         must(b1_session_rewind(s, max - 1, err));
@@ -172,11 +162,11 @@ static void check_rewind(const fixture_name *n, const char *executor)
 {
     rig r = rig_open(n, executor);
     b1_session *s = create(&r, 0);
-    refused(B1_ARGUMENT, "-1", b1_session_rewind(s, -1, err));
-    refused(B1_ARGUMENT, "1", b1_session_rewind(s, 1, err));
+    assert_refused(B1_ARGUMENT, "-1", b1_session_rewind(s, -1, err));
+    assert_refused(B1_ARGUMENT, "1", b1_session_rewind(s, 1, err));
     must(b1_session_rewind(s, 0, err));
     must(b1_session_feed(s, r.f.tokens, 40, err));
-    refused(B1_ARGUMENT, "41", b1_session_rewind(s, 41, err));
+    assert_refused(B1_ARGUMENT, "41", b1_session_rewind(s, 41, err));
     float *before = logits_now(&r, s);
     must(b1_session_rewind(s, 40, err)); /* nothing is forgotten */
     same_bits(&r, s, before);
@@ -197,7 +187,7 @@ static void check_fill(const fixture_name *n, const char *executor)
 {
     rig r = rig_open(n, executor);
     b1_session *s = create(&r, 300), *t = create(&r, 300);
-    refused(B1_CONTEXT, "301", b1_session_fill(s, 301, err));
+    assert_refused(B1_CONTEXT, "301", b1_session_fill(s, 301, err));
     b1_error e = {0};
     assert_int_not_equal(b1_session_fill(s, -1, &e), B1_OK);
     assert_int_equal(b1_session_position(s), 0);
@@ -221,7 +211,7 @@ static void check_fill(const fixture_name *n, const char *executor)
     assert_int_equal(evaluated(t), 60);
     right_logits(&r, t);
     must(b1_session_fill(t, 300, err));
-    refused(B1_CONTEXT, "context", b1_session_step(t, 5, err));
+    assert_refused(B1_CONTEXT, "context", b1_session_step(t, 5, err));
     must(b1_session_fill(t, 0, err));
     must(b1_session_feed(t, r.f.tokens, 60, err));
     right_logits(&r, t);
@@ -246,9 +236,9 @@ static void check_tokens(const fixture_name *n, const char *executor)
         snprintf(word, sizeof word, "%d", (int)bad[i]);
         memcpy(list, r.f.tokens, sizeof list);
         list[3] = bad[i];
-        refused(B1_ARGUMENT, word, b1_session_step(s, bad[i], err));
-        refused(B1_ARGUMENT, word, b1_session_feed(s, list, 5, err));
-        refused(B1_ARGUMENT, word, b1_session_prompt(s, list, 5, err));
+        assert_refused(B1_ARGUMENT, word, b1_session_step(s, bad[i], err));
+        assert_refused(B1_ARGUMENT, word, b1_session_feed(s, list, 5, err));
+        assert_refused(B1_ARGUMENT, word, b1_session_prompt(s, list, 5, err));
         assert_int_equal(b1_session_step(s, bad[i], NULL), B1_ARGUMENT);
         assert_int_equal(b1_session_position(s), 10);
         same_bits(&r, s, before);
