@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ORDINAL_DIGITS = 3 };
-
 /* NVML's reasons that slow a busy GPU down. */
 static const struct {
     uint64_t bit;
@@ -40,25 +38,9 @@ const char *b1i_device_word(int index)
     return words[index];
 }
 
-/* "cuda" is the first, "cuda:N" the N-th; −1: neither. */
-static int ordinal_of(const char *text)
-{
-    if (strcmp(text, "cuda") == 0) return 0;
-    if (strncmp(text, "cuda:", 5) != 0) return -1;
-    const char *digits = text + 5;
-    size_t length = strlen(digits);
-    int ordinal = 0;
-    if (length < 1 || length > ORDINAL_DIGITS || (length > 1 && digits[0] == '0')) return -1;
-    for (; *digits; digits++) {
-        if (*digits < '0' || *digits > '9') return -1;
-        ordinal = ordinal * 10 + (*digits - '0');
-    }
-    return ordinal;
-}
-
 bool b1i_device_is_word(const char *text)
 {
-    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || ordinal_of(text) >= 0;
+    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || b1i_gpu_ordinal(text) >= 0;
 }
 
 /* Whether the library lists an executor `name` of the device. */
@@ -115,7 +97,7 @@ b1_status b1i_device_choose(const char *word, const char *const *executors, size
     }
     if (of_cpu)
         return b1i_fail(err, B1_ARGUMENT, "the executor %s runs on the CPU, but the device is %s", of_cpu, word);
-    return find_gpu(word, ordinal_of(word), out, err);
+    return find_gpu(word, b1i_gpu_ordinal(word), out, err);
 }
 
 b1_status b1i_device_facts(int ordinal, b1i_gpu_facts *out, b1_error *err)

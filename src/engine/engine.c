@@ -9,10 +9,9 @@
 #include "model/tokenizer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT_DEFAULT = 4096, ORDINAL_DIGITS = 3 };
+enum { CONTEXT_DEFAULT = 4096 };
 
 uint64_t b1i_memory_needed(const b1i_model *m, int context, b1i_type kv)
 {
@@ -70,14 +69,13 @@ b1_status b1i_device_parse(const char *name, b1i_device_kind *kind, int *ordinal
     *kind = b1i_on_auto;
     if (!name || strcmp(name, "auto") == 0) return B1_OK;
     *kind = strcmp(name, "cpu") == 0 ? b1i_on_cpu : b1i_on_cuda;
-    if (*kind == b1i_on_cpu || strcmp(name, "cuda") == 0) return B1_OK;
-    if (strncmp(name, "cuda:", 5) != 0)
-        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; there are cpu, cuda, cuda:N and auto", name);
-    const char *digits = name + 5;
-    size_t count = strspn(digits, "0123456789");
-    if (count < 1 || count > ORDINAL_DIGITS || digits[count] || (count > 1 && digits[0] == '0'))
-        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; after 'cuda:' stands a GPU's number, from 0", name);
-    *ordinal = (int)strtol(digits, NULL, 10);
+    if (*kind == b1i_on_cpu) return B1_OK;
+    const int number = b1i_gpu_ordinal(name);
+    if (number < 0)
+        return b1i_fail(err, B1_ARGUMENT, "no device is named '%s'; %s", name,
+                        strncmp(name, "cuda:", 5) == 0 ? "after 'cuda:' stands a GPU's number, from 0"
+                                                       : "there are cpu, cuda, cuda:N and auto");
+    *ordinal = number;
     return B1_OK;
 }
 
