@@ -12,7 +12,8 @@
  * A block has a run of whole panels (16 rows). One warp streams them through a ring in chunks of up to 16 KB; the others
  * each multiply their part of every chunk's columns, so that none of them falls behind, and their sums are added up in
  * the order of the warps: results do not depend on timing. Products are mma.m16n8k16 with f32 sums; drained from shared
- * memory they are several times faster than memory is.
+ * memory they are several times faster than memory is. What tile.cuh multiplies as f16 needs a row's largest magnitude
+ * before its input can be staged or read.
  *
  * Launched early (programmatically), the ring fills before the kernel that makes the input has ended: weights do not
  * depend on it. Launched after it, the input is asked for first: behind a ring's worth of stream on every SM it would
@@ -29,6 +30,7 @@
 namespace {
 
 constexpr int WARPS = B1I_LINEAR_WARPS, READERS = WARPS * 32, THREADS = READERS + 32, SLOT_BYTES = B1I_LINEAR_SLOT_BYTES;
+using weight_stream = stream<SLOT_BYTES, WARPS>;
 constexpr int KEPT = 4; /* groups of 4 columns of an input that a thread keeps between its two passes */
 
 /* A barrier of the threads that multiply. */
@@ -59,6 +61,52 @@ __device__ __forceinline__ uint2 normed(float4 v, float4 w, float inverse)
  * halves of a block of 32 are 16 bytes. */
 __device__ __forceinline__ int staged_at(int i) { return (i / 8 * 4 + i % 4) * 2 + i / 4 % 2; }
 
+/* What is staged: bf16, for the formats that tile.cuh multiplies as f16 times a power of two as that. */
+template <bool F16> __device__ __forceinline__ uint2 staged_as(uint2 bf16, float by)
+{
+    return F16 ? make_uint2(f16_of_bf16(bf16.x, by), f16_of_bf16(bf16.y, by)) : bf16;
+}
+
+/* ---- the largest magnitude of a row, as the bits of a float: those of what is finite have the floats' order ---- */
+
+__device__ __forceinline__ float larger(float most, float4 v, float4 w)
+{
+    return fmaxf(fmaxf(fmaxf(most, fabsf(v.x * w.x)), fabsf(v.y * w.y)), fmaxf(fabsf(v.z * w.z), fabsf(v.w * w.w)));
+}
+/* Eight bf16, even and odd columns apart; a NaN is the largest. */
+__device__ __forceinline__ __nv_bfloat162 larger(__nv_bfloat162 most, float4 eight)
+{
+    const float f[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) most = __hmax2_nan(most, __habs2(*(const __nv_bfloat162 *)&f[i]));
+    return most;
+}
+__device__ __forceinline__ uint32_t bits_of(float most) { return __float_as_uint(most); }
+__device__ __forceinline__ uint32_t bits_of(__nv_bfloat162 most)
+{
+    const uint32_t u = *(const uint32_t *)&most;
+    return max(u << 16, u & 0xffff0000u);
+}
+__device__ __forceinline__ uint32_t bits_times(uint32_t most, float by)
+{
+    return __float_as_uint(__uint_as_float(most) * by);
+}
+
+/* Puts what the warp has where all read it after the next barrier. */
+__device__ __forceinline__ void put_most(uint32_t bits, uint32_t *most)
+{
+    bits = __reduce_max_sync(B1I_FULL, bits);
+    if (threadIdx.x % 32 == 0) most[threadIdx.x / 32] = bits;
+}
+__device__ __forceinline__ uint32_t get_most(const uint32_t *most)
+{
+    uint32_t bits = 0;
+    for (int w = 0; w < WARPS; w++) bits = max(bits, most[w]);
+    return bits;
+}
+
+/* ---- one row ---- */
+
 /* What a thread holds of one row's input between asking for it and using it. */
 struct held {
     float4 x[KEPT], norm[KEPT];
@@ -81,66 +129,118 @@ __device__ __forceinline__ void ask_input(const b1i_linear_args &a, held &h)
     }
 }
 
-/* The input of one row as bf16 in `staged` [blocks × 64 bytes]. */
-__device__ __forceinline__ void stage_norm(const b1i_linear_args &a, const held &h, uint2 *staged, float *sums)
+/* The input of one row in `staged` [blocks × 64 bytes]; returns the power of two that it has (of F16). `sums` and
+ * `most` [WARPS] are free for others after the next barrier. */
+template <bool F16>
+__device__ __forceinline__ power stage_norm(const b1i_linear_args &a, const held &h, uint2 *staged, float *sums,
+                                            uint32_t *most)
 {
     const float4 *x = ptr<const float4>(a.x), *w = ptr<const float4>(a.norm);
     const int groups = a.blocks * 8;
-    float sum = 0;
+    float sum = 0, top = 0;
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) sum += square(h.x[k]);
-    for (int i = threadIdx.x + KEPT * READERS; i < groups; i += READERS) sum += square(__ldcg(x + i));
+    for (int k = 0; k < KEPT; k++) {
+        sum += square(h.x[k]);
+        if (F16) top = larger(top, h.x[k], h.norm[k]);
+    }
+    for (int i = threadIdx.x + KEPT * READERS; i < groups; i += READERS) {
+        const float4 v = __ldcg(x + i);
+        sum += square(v);
+        if (F16) top = larger(top, v, w[i]);
+    }
+    if (F16) put_most(bits_of(top), most);
     const float inverse = 1 / sqrtf(block_sum(sum, sums) / (float)a.cols + a.eps);
+    power p = {1, 1};
+    if (F16) p = power_of(bits_times(get_most(most), inverse));
 #pragma unroll
     for (int k = 0; k < KEPT; k++) {
         const int i = threadIdx.x + k * READERS;
-        if (i < groups) staged[staged_at(i)] = normed(h.x[k], h.norm[k], inverse);
+        if (i < groups) staged[staged_at(i)] = staged_as<F16>(normed(h.x[k], h.norm[k], inverse), p.by);
     }
     for (int i = threadIdx.x + KEPT * READERS; i < groups; i += READERS)
-        staged[staged_at(i)] = normed(__ldcg(x + i), w[i], inverse);
+        staged[staged_at(i)] = staged_as<F16>(normed(__ldcg(x + i), w[i], inverse), p.by);
+    return p;
 }
 
-__device__ __forceinline__ void stage_eight(float4 f, int i, uint2 *staged)
+template <bool F16> __device__ __forceinline__ void stage_eight(float4 f, int i, uint2 *staged, float by)
 {
-    staged[staged_at(2 * i)] = make_uint2(__float_as_uint(f.x), __float_as_uint(f.y));
-    staged[staged_at(2 * i + 1)] = make_uint2(__float_as_uint(f.z), __float_as_uint(f.w));
+    staged[staged_at(2 * i)] = staged_as<F16>(make_uint2(__float_as_uint(f.x), __float_as_uint(f.y)), by);
+    staged[staged_at(2 * i + 1)] = staged_as<F16>(make_uint2(__float_as_uint(f.z), __float_as_uint(f.w)), by);
 }
-__device__ __forceinline__ void stage_bf16(const b1i_linear_args &a, const held &h, uint2 *staged)
+template <bool F16>
+__device__ __forceinline__ power stage_bf16(const b1i_linear_args &a, const held &h, uint2 *staged, uint32_t *most)
 {
+    const float4 *x = ptr<const float4>(a.x);
     const int eights = a.blocks * 4;
+    power p = {1, 1};
+    if (F16) {
+        __nv_bfloat162 top = __float2bfloat162_rn(0);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) top = larger(top, h.x[k]);
+#pragma unroll 4
+        for (int i = threadIdx.x + KEPT * READERS; i < eights; i += READERS) top = larger(top, __ldcg(x + i));
+        put_most(bits_of(top), most);
+        sync_readers(); /* orders the warps' largest before everybody's reads */
+        p = power_of(get_most(most));
+    }
 #pragma unroll
     for (int k = 0; k < KEPT; k++) {
         const int i = threadIdx.x + k * READERS;
-        if (i < eights) stage_eight(h.x[k], i, staged);
+        if (i < eights) stage_eight<F16>(h.x[k], i, staged, p.by);
     }
 #pragma unroll 4
     for (int i = threadIdx.x + KEPT * READERS; i < eights; i += READERS)
-        stage_eight(__ldcg(ptr<const float4>(a.x) + i), i, staged);
+        stage_eight<F16>(__ldcg(x + i), i, staged, p.by);
+    return p;
 }
 
-/* Several rows: only 1 / rms of each is made beforehand. */
-__device__ void inverse_rms(const b1i_linear_args &a, int n, float *inverse)
+/* ---- several rows: a warp each, what must be known of all of it ---- */
+
+/* 1 / rms, and the largest magnitude of what is normed (of F16). */
+template <bool F16> __device__ void look_at_norm(const b1i_linear_args &a, int n, float *inverse, uint32_t *most)
 {
     const int lane = threadIdx.x % 32;
     for (int r = threadIdx.x / 32; r < B1I_CUDA_ROWS; r += WARPS) {
-        float sum = 0;
+        float sum = 0, top = 0;
         const float4 *x = ptr<const float4>(a.x + (uint64_t)r * a.x_stride * sizeof(float));
-        for (int i = lane; r < n && i < a.blocks * 8; i += 32) sum += square(x[i]);
+        for (int i = lane; r < n && i < a.blocks * 8; i += 32) {
+            sum += square(x[i]);
+            if (F16) top = larger(top, x[i], ptr<const float4>(a.norm)[i]);
+        }
         sum = warp_sum(sum);
-        if (lane == 0) inverse[r] = 1 / sqrtf(sum / (float)a.cols + a.eps);
+        const uint32_t bits = F16 ? __reduce_max_sync(B1I_FULL, bits_of(top)) : 0;
+        if (lane == 0) {
+            inverse[r] = 1 / sqrtf(sum / (float)a.cols + a.eps);
+            if (F16) most[r] = bits_times(bits, inverse[r]);
+        }
     }
 }
 
-/* B fragments of a block of 32 columns: x, y for its first half, z, w for its second. */
-template <bool FEW> struct input;
-template <> struct input<false> {
+/* The largest magnitude. */
+__device__ void look_at_bf16(const b1i_linear_args &a, int n, uint32_t *most)
+{
+    const int lane = threadIdx.x % 32;
+    for (int r = threadIdx.x / 32; r < B1I_CUDA_ROWS; r += WARPS) {
+        __nv_bfloat162 top = __float2bfloat162_rn(0);
+        const float4 *x = ptr<const float4>(a.x + (uint64_t)r * a.x_stride * sizeof(uint16_t));
+#pragma unroll 8
+        for (int i = lane; r < n && i < a.blocks * 4; i += 32) top = larger(top, x[i]);
+        const uint32_t bits = __reduce_max_sync(B1I_FULL, bits_of(top));
+        if (lane == 0) most[r] = bits;
+    }
+}
+
+/* ---- B fragments of a block of 32 columns: x, y for its first half, z, w for its second ---- */
+
+template <bool FEW, bool F16> struct input;
+template <bool F16> struct input<false, F16> {
     const uint4 *staged;
     __device__ __forceinline__ uint4 at(int block, int lane) const { return staged[block * 4 + lane % 4]; }
 };
-template <> struct input<true> {
+template <bool F16> struct input<true, F16> {
     const char *row; /* of this lane's column of B, or NULL: zeros */
     const float *norm;
-    float inverse;
+    float inverse, by; /* 1 / rms; the power of two (of F16) */
     __device__ __forceinline__ uint4 at(int block, int lane) const
     {
         const int c = block * 32 + lane % 4 * 4;
@@ -155,6 +255,8 @@ template <> struct input<true> {
             first = *(const uint2 *)x;
             second = *(const uint2 *)(x + 16);
         }
+        first = staged_as<F16>(first, by);
+        second = staged_as<F16>(second, by);
         return make_uint4(first.x, first.y, second.x, second.y);
     }
 };
@@ -184,6 +286,35 @@ __device__ __forceinline__ void put_part(float *part, int panel, int warp, int l
     } else if (t == 0) {
         p[g] = c[0];
         p[g + 8] = c[2];
+    }
+}
+
+/* The block's panels, chunk by chunk: each warp's sums of its part of the columns. `back`: of the two columns of B that
+ * a lane has sums of (of F16). */
+template <class SUMS, bool FEW, bool F16>
+__device__ __forceinline__ void multiply(const b1i_linear_args &a, const share &s, weight_stream &weights,
+                                         const input<FEW, F16> &x, const float (&back)[2], float *part)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int slot = 0, phase = 0;
+    for (int p = 0; p < s.panels; p++) {
+        SUMS acc;
+        acc.clear();
+        for (int c = 0; c < a.chunks; c++) {
+            const int first = c * a.chunk, count = min(a.chunk, a.blocks - first);
+            const char *data = weights.wait(slot, phase);
+#pragma unroll 2
+            for (int b = warp; b < count; b += WARPS) acc.add(data + b * a.block_bytes, lane, x.at(first + b, lane));
+            weights.release(slot, lane);
+            if (++slot == a.slots) {
+                slot = 0;
+                phase ^= 1;
+            }
+        }
+        float y[4];
+        acc.total(y);
+        for (int i = 0; F16 && i < 4; i++) y[i] *= back[i % 2];
+        put_part<FEW>(part, p, warp, lane, y);
     }
 }
 
@@ -309,13 +440,18 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
 {
     extern __shared__ __align__(128) char memory[];
     __shared__ uint64_t barriers[2 * B1I_LINEAR_SLOTS_MAX];
-    __shared__ float sums[WARPS > B1I_CUDA_ROWS ? WARPS : B1I_CUDA_ROWS];
-    __shared__ best bests[WARPS];
+    constexpr int COUNT = WARPS > B1I_CUDA_ROWS ? WARPS : B1I_CUDA_ROWS;
+    constexpr bool F16 = in_f16<FORMAT>;
+    __shared__ float sums[COUNT];
+    __shared__ union {
+        uint32_t most[COUNT]; /* until the product */
+        best bests[WARPS];    /* after it */
+    } late;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     char *staged = memory + a.slots * SLOT_BYTES;
     float *part = (float *)(staged + (FEW ? 0 : a.blocks * 64));
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
-    stream<SLOT_BYTES, WARPS> weights = {memory, barriers, barriers + B1I_LINEAR_SLOTS_MAX};
+    weight_stream weights = {memory, barriers, barriers + B1I_LINEAR_SLOTS_MAX};
     const share s(a);
     held h;
 
@@ -329,9 +465,9 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
         }
     }
     __syncthreads(); /* the ring's barriers are there; without early launch, so are the requests for the input */
-    int slot = 0, phase = 0;
     if (warp == WARPS) {
         if (B1I_BULK && lane != 0) return;
+        int slot = 0, phase = 0;
         const char *panel = ptr<const char>(a.weights) + (int64_t)s.first_panel * a.panel_stride;
         bool again = false;
         for (int p = 0; p < s.panels; p++, panel += a.panel_stride)
@@ -353,46 +489,42 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
     if (FEW || a.early) wait_inputs();
 
     const int n = FEW ? __ldcg(&step->n) : 1;
-    input<FEW> x;
+    input<FEW, F16> x;
+    float back[2] = {1, 1};
     if constexpr (FEW) {
-        if (a.input == b1i_in_norm) inverse_rms(a, n, sums);
-        sync_readers(); /* orders the rows' sums before everybody's reads */
+        if (a.input == b1i_in_norm)
+            look_at_norm<F16>(a, n, sums, late.most);
+        else if (F16)
+            look_at_bf16(a, n, late.most);
+        sync_readers(); /* orders what is known of the rows before everybody's reads */
         const int row = lane / 4, size = a.input == b1i_in_norm ? 4 : 2;
         x.row = row < n ? ptr<const char>(a.x) + row * a.x_stride * size : nullptr;
         x.norm = a.input == b1i_in_norm ? ptr<const float>(a.norm) : nullptr;
         x.inverse = sums[row];
+        if constexpr (F16) {
+            x.by = power_of(late.most[row]).by;
+            for (int i = 0; i < 2; i++) back[i] = power_of(late.most[lane % 4 * 2 + i]).back;
+        }
     } else {
         if (a.early) ask_input(a, h);
-        if (a.input == b1i_in_norm)
-            stage_norm(a, h, (uint2 *)staged, sums);
-        else
-            stage_bf16(a, h, (uint2 *)staged);
+        const power p = a.input == b1i_in_norm ? stage_norm<F16>(a, h, (uint2 *)staged, sums, late.most)
+                                               : stage_bf16<F16>(a, h, (uint2 *)staged, late.most);
+        back[0] = back[1] = p.back;
         sync_readers(); /* orders the input before everybody's reads */
         x.staged = (const uint4 *)staged;
     }
 
-    for (int p = 0; p < s.panels; p++) {
-        tile_sums<FORMAT> acc;
-        acc.clear();
-        for (int c = 0; c < a.chunks; c++) {
-            const int first = c * a.chunk, count = min(a.chunk, a.blocks - first);
-            const char *data = weights.wait(slot, phase);
-#pragma unroll 2
-            for (int b = warp; b < count; b += WARPS)
-                acc.add(data + b * a.block_bytes, lane, x.at(first + b, lane), a.scales, a.offsets);
-            weights.release(slot, lane);
-            if (++slot == a.slots) {
-                slot = 0;
-                phase ^= 1;
-            }
-        }
-        float y[4];
-        acc.total(y);
-        put_part<FEW>(part, p, warp, lane, y);
-    }
+    if constexpr (FORMAT != b1i_tile_i8)
+        multiply<tile_sums<FORMAT>>(a, s, weights, x, back, part);
+    else if (a.offsets)
+        multiply<tile_sums<FORMAT, 1, 1>>(a, s, weights, x, back, part);
+    else if (a.scales == 2)
+        multiply<tile_sums<FORMAT, 2, 0>>(a, s, weights, x, back, part);
+    else
+        multiply<tile_sums<FORMAT, 1, 0>>(a, s, weights, x, back, part);
     sync_readers(); /* orders all parts before the sums over warps */
     if (a.epilogue == b1i_out_logits)
-        put_logits<FEW>(a, s, part, step, bests);
+        put_logits<FEW>(a, s, part, step, late.bests);
     else if (a.epilogue == b1i_out_silu)
         put_silu<FEW>(a, s, part, n);
     else

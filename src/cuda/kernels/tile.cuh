@@ -8,9 +8,44 @@
 
 #include "common.cuh"
 
-/* The sums of 16 rows for the columns of B. add() takes one block in shared memory and the B fragments of its halves
- * (x, y and z, w); several accumulators keep the tensor cores' chains short. */
-template <int FORMAT> struct tile_sums;
+/* ---- products in f16 ----
+ * Formats f16 and i8 are multiplied as f16: the one needs no conversion, the other two instructions for two weights and
+ * none that runs at a quarter of the rate, as those from integers to floats do. The input is rounded to bf16 as for the
+ * others, then taken times a power of two, one for each row of the step, that puts the row's largest magnitude at 2^14
+ * to 2^15. So it is f16 exactly where it is at least 2^-31 of the largest, and 2^-39 of that off at most where it is
+ * less. Infinities and NaNs stay what they are. The sums are multiplied by the inverse. */
+template <int FORMAT> constexpr bool in_f16 = FORMAT == b1i_tile_f16 || FORMAT == b1i_tile_i8;
+
+/* c += A(16 × 16, f16) · B(16 × 8, f16) */
+__device__ __forceinline__ void mma_f16(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                        uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+struct power {
+    float by, back; /* two normal numbers, each the other's inverse */
+};
+/* Of a row whose largest magnitude is that of the float `bits`. Exponents below 2^-112 are taken as that. */
+__device__ __forceinline__ power power_of(uint32_t bits)
+{
+    const int by = min(127 + 127 + 14 - (int)(bits >> 23 & 255), 253);
+    return power{__uint_as_float((uint32_t)by << 23), __uint_as_float((uint32_t)(254 - by) << 23)};
+}
+/* Two bf16 times a power of two as f16. */
+__device__ __forceinline__ uint32_t f16_of_bf16(uint32_t pair, float by)
+{
+    const __half2 h = __floats2half2_rn(bf16_low(pair) * by, bf16_high(pair) * by);
+    return *(const uint32_t *)&h;
+}
+
+/* ---- the product of a block ----
+ * The sums of 16 rows for the columns of B. add() takes one block in shared memory and the B fragments of its halves
+ * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. SCALES and
+ * OFFSETS are those of i8: known to the compiler, so that blocks overlap. */
+template <int FORMAT, int SCALES = 0, int OFFSETS = 0> struct tile_sums;
 
 template <> struct tile_sums<b1i_tile_bf16> {
     float c[2][4];
@@ -18,7 +53,7 @@ template <> struct tile_sums<b1i_tile_bf16> {
     {
         for (int i = 0; i < 4; i++) c[0][i] = c[1][i] = 0;
     }
-    __device__ __forceinline__ void add(const char *block, int lane, uint4 x, int, int)
+    __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
     {
         const uint4 *w = (const uint4 *)block + lane;
         const uint4 p = w[0], q = w[32];
@@ -31,35 +66,22 @@ template <> struct tile_sums<b1i_tile_bf16> {
     }
 };
 
-/* A half of an f16 block as the sum of two bf16 fragments: 8 + 3 bits, so exactly. */
 template <> struct tile_sums<b1i_tile_f16> {
-    float c[4][4];
+    float c[2][4];
     __device__ __forceinline__ void clear()
     {
-        for (int i = 0; i < 16; i++) c[i / 4][i % 4] = 0;
+        for (int i = 0; i < 4; i++) c[0][i] = c[1][i] = 0;
     }
-    __device__ __forceinline__ void half_block(float (&hi)[4], float (&lo)[4], uint4 w, uint32_t b0, uint32_t b1)
-    {
-        const uint32_t h[4] = {w.x, w.y, w.z, w.w};
-        uint32_t a[4], r[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float2 f = __half22float2(*(const __half2 *)&h[i]);
-            a[i] = pack_bf16(f.x, f.y);
-            r[i] = pack_bf16_rest(f.x, f.y, a[i]);
-        }
-        mma_bf16(hi, a[0], a[1], a[2], a[3], b0, b1);
-        mma_bf16(lo, r[0], r[1], r[2], r[3], b0, b1);
-    }
-    __device__ __forceinline__ void add(const char *block, int lane, uint4 x, int, int)
+    __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
     {
         const uint4 *w = (const uint4 *)block + lane;
-        half_block(c[0], c[1], w[0], x.x, x.y);
-        half_block(c[2], c[3], w[32], x.z, x.w);
+        const uint4 p = w[0], q = w[32];
+        mma_f16(c[0], p.x, p.y, p.z, p.w, x.x, x.y);
+        mma_f16(c[1], q.x, q.y, q.z, q.w, x.z, x.w);
     }
     __device__ __forceinline__ void total(float (&y)[4]) const
     {
-        for (int i = 0; i < 4; i++) y[i] = (c[0][i] + c[2][i]) + (c[1][i] + c[3][i]);
+        for (int i = 0; i < 4; i++) y[i] = c[0][i] + c[1][i];
     }
 };
 
@@ -88,7 +110,7 @@ template <> struct tile_sums<b1i_tile_f32> {
 #pragma unroll
         for (int k = 0; k < 3; k++) mma_bf16(c[k], a[k][0], a[k][1], a[k][2], a[k][3], b0, b1);
     }
-    __device__ __forceinline__ void add(const char *block, int lane, uint4 x, int, int)
+    __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
     {
         half_block((const float4 *)block + 2 * lane, x.x, x.y);
         half_block((const float4 *)block + 64 + 2 * lane, x.z, x.w);
@@ -99,26 +121,26 @@ template <> struct tile_sums<b1i_tile_f32> {
     }
 };
 
-/* int8 as bf16, exactly; the scale of a row is applied to the sums of a block (or a half), its offset to the sums of
- * the inputs, which a fragment of ones gives. */
-template <> struct tile_sums<b1i_tile_i8> {
+/* The scale of a row is applied to the sums of a block (or a half), its offset to the sums of the inputs, which a
+ * fragment of ones gives. */
+template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i8, SCALES, OFFSETS> {
     float c[4];
     __device__ __forceinline__ void clear()
     {
         for (int i = 0; i < 4; i++) c[i] = 0;
     }
-    /* Four int8 as two pairs of bf16. */
-    static __device__ __forceinline__ void widen(uint32_t q, uint32_t &first, uint32_t &second)
+    /* Two of four bytes q + 128 as f16: below a byte 0x64, such a byte is the f16 1024 + 128 + q. */
+    static __device__ __forceinline__ uint32_t widen(uint32_t bytes, int select)
     {
-        first = pack_bf16((float)(int8_t)q, (float)(int8_t)(q >> 8));
-        second = pack_bf16((float)(int8_t)(q >> 16), (float)((int32_t)q >> 24));
+        const uint32_t u = __byte_perm(bytes, 0x64646464u, select), less = 0x64806480u; /* 1152 */
+        const __half2 h = __hsub2(*(const __half2 *)&u, *(const __half2 *)&less);
+        return *(const uint32_t *)&h;
     }
     static __device__ __forceinline__ void product(float (&s)[4], uint32_t low, uint32_t high, uint32_t b0, uint32_t b1)
     {
-        uint32_t a0, a1, a2, a3;
-        widen(low, a0, a2);
-        widen(high, a1, a3);
-        mma_bf16(s, a0, a1, a2, a3, b0, b1);
+        low ^= 0x80808080u;
+        high ^= 0x80808080u;
+        mma_f16(s, widen(low, 0x4140), widen(high, 0x4140), widen(low, 0x4342), widen(high, 0x4342), b0, b1);
     }
     __device__ __forceinline__ void scaled(const float (&s)[4], const float *line, int g)
     {
@@ -128,26 +150,25 @@ template <> struct tile_sums<b1i_tile_i8> {
         c[2] += e * s[2];
         c[3] += e * s[3];
     }
-    __device__ __forceinline__ void add(const char *block, int lane, uint4 x, int scales, int offsets)
+    __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
     {
         const uint4 q = ((const uint4 *)block)[lane];
         const float *line = (const float *)(block + 512);
         const int g = lane / 4;
         float s[4] = {0, 0, 0, 0};
         product(s, q.x, q.y, x.x, x.y);
-        if (scales == 2) {
+        if (SCALES == 2) {
             scaled(s, line, g);
-            line += B1I_TILE_ROWS;
             s[0] = s[1] = s[2] = s[3] = 0;
         }
         product(s, q.z, q.w, x.z, x.w);
-        scaled(s, line, g);
-        if (offsets) {
-            const uint32_t one = 0x3f803f80u;
+        scaled(s, line + (SCALES - 1) * B1I_TILE_ROWS, g);
+        if (OFFSETS) {
+            const uint32_t one = 0x3c003c00u;
             float sum[4] = {0, 0, 0, 0};
-            mma_bf16(sum, one, one, one, one, x.x, x.y);
-            mma_bf16(sum, one, one, one, one, x.z, x.w);
-            scaled(sum, line + B1I_TILE_ROWS, g);
+            mma_f16(sum, one, one, one, one, x.x, x.y);
+            mma_f16(sum, one, one, one, one, x.z, x.w);
+            scaled(sum, line + SCALES * B1I_TILE_ROWS, g);
         }
     }
     __device__ __forceinline__ void total(float (&y)[4]) const
