@@ -12,8 +12,9 @@
  *   bf16, f16   block of 1024 bytes: [j][lane] 16 bytes a0 a1 a2 a3
  *   f32         block of 2048 bytes: [j][lane] 32 bytes, the same order
  *   i8          block of 512 bytes: [lane] 16 bytes: j = 0 row g (4 columns), row g + 8, j = 1 row g, row g + 8; then
- *               `scales` lines of [16 rows] f32 (one for the block, or one for each half), then `offsets` (0 or 1) such
- *               lines. A weight is scale · q + offset. Every quantised format of a file is held so: exactly its value.
+ *               `scales` lines of [16 rows] f32 (one for the block, or one for each half), then `offsets` (0 or 1; two
+ *               scales have none) such lines. A weight is scale · q + offset. Every quantised format of a file is held
+ *               so: exactly its value.
  * Panels lie `panel_stride` bytes apart (gate and up are interleaved panel by panel).
  *
  * ---- layout of the KV cache, bf16 ----

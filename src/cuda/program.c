@@ -93,6 +93,17 @@ static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_arg
     return (unsigned)grid;
 }
 
+/* Chunks fill slots. Where a slot takes more than a block for each warp they are whole rounds of the warps: in none but
+ * the last has a warp more than another. */
+static void cut_chunks(b1i_linear_args *a)
+{
+    int most = B1I_LINEAR_SLOT_BYTES / a->block_bytes, round = most > B1I_LINEAR_WARPS ? B1I_LINEAR_WARPS : 1;
+    most -= most % round;
+    a->chunks = (a->blocks + most - 1) / most;
+    a->chunk = (a->blocks + a->chunks * round - 1) / (a->chunks * round) * round;
+    a->chunks = (a->blocks + a->chunk - 1) / a->chunk;
+}
+
 /* The launch streams `panels` panels from `first` on, which all have its block shape. */
 static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels, b1i_linear_args *a)
 {
@@ -100,7 +111,6 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
      * the others a block takes an SM for itself and the next one starts when it ends. */
     const bool beside = b->beside;
     const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block - LINEAR_STATIC;
-    const int most = B1I_LINEAR_SLOT_BYTES / first->block_bytes;
     char name[48];
     a->weights = first->data;
     a->blocks = first->blocks;
@@ -108,8 +118,7 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     a->scales = first->scales;
     a->offsets = first->offsets;
     a->cols = first->cols;
-    a->chunks = (first->blocks + most - 1) / most;
-    a->chunk = (first->blocks + a->chunks - 1) / a->chunks;
+    cut_chunks(a);
     a->early = b->early;
     a->step = b->m->step;
     a->slots = beside ? B1I_LINEAR_SLOTS_BESIDE : B1I_LINEAR_SLOTS;
