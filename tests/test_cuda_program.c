@@ -2,7 +2,7 @@
  *
  * Programs of the CUDA machine on GPUs of every size, on a driver that stands in for one (tests/fake_cuda.c): each
  * launch of each form and width fits the GPU's shared memory and grid, and the blocks of a linear launch have all
- * panels between them. Nothing is run.
+ * panels between them, its chunks all blocks of columns. Nothing is run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static const tiny_shape shapes[] = {
     {"one kv head", b1i_arch_llama, 1, 4096, 11008, 64, 1, 256, 262144, 0, false, false, false},
     {"ragged", b1i_arch_llama, 1, 60, 88, 3, 1, 24, 67, 0, false, false, false},
 };
-static const b1i_format_id formats[] = {b1i_bf16, b1i_f32, b1i_q8_0, b1i_q6_k};
+static const b1i_format_id formats[] = {b1i_bf16, b1i_f32, b1i_q8_0, b1i_q4_1, b1i_q6_k};
 
 /* Shared memory that a kernel has besides; ptxas says at most 432 bytes for linear. */
 static size_t static_shared(const b1i_gpu_launch *l, int dim)
@@ -68,6 +68,9 @@ static void check_launch(const b1i_gpu_launch *l, const b1i_gpu_info *gpu, int d
     if (l->grid[0] > B1I_CUDA_BLOCKS_MAX || panels != want || a.units < 1)
         fail_msg("%s: %s: %u blocks have %lld panels of %lld", what, name, l->grid[0], (long long)panels,
                  (long long)want);
+    if (a.chunk < 1 || a.chunk * a.block_bytes > B1I_LINEAR_SLOT_BYTES || (a.chunks - 1) * a.chunk >= a.blocks ||
+        a.chunks * a.chunk < a.blocks)
+        fail_msg("%s: %s: %d chunks of %d blocks, of %d", what, name, a.chunks, a.chunk, a.blocks);
 }
 
 static void check_model(b1i_gpu *gpu, const card *c, const tiny_shape *s, b1i_format_id format)
