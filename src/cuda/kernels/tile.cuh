@@ -43,11 +43,12 @@ __device__ __forceinline__ uint32_t f16_of_bf16(uint32_t pair, float by)
 
 /* ---- the product of a block ----
  * The sums of 16 rows for the columns of B. add() takes one block in shared memory and the B fragments of its halves
- * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. SCALES and
- * OFFSETS are those of i8: known to the compiler, so that blocks overlap. */
+ * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. `together`, 2 or
+ * 3: blocks that a warp does at once, as many as are its part of a full slot. SCALES and OFFSETS are those of i8. */
 template <int FORMAT, int SCALES = 0, int OFFSETS = 0> struct tile_sums;
 
 template <> struct tile_sums<b1i_tile_bf16> {
+    static constexpr int together = 2;
     float c[2][4];
     __device__ __forceinline__ void clear()
     {
@@ -67,6 +68,7 @@ template <> struct tile_sums<b1i_tile_bf16> {
 };
 
 template <> struct tile_sums<b1i_tile_f16> {
+    static constexpr int together = 2;
     float c[2][4];
     __device__ __forceinline__ void clear()
     {
@@ -87,6 +89,7 @@ template <> struct tile_sums<b1i_tile_f16> {
 
 /* f32 as the sum of three bf16 fragments: 24 bits. */
 template <> struct tile_sums<b1i_tile_f32> {
+    static constexpr int together = 2;
     float c[3][4];
     __device__ __forceinline__ void clear()
     {
@@ -124,6 +127,7 @@ template <> struct tile_sums<b1i_tile_f32> {
 /* The scale of a row is applied to the sums of a block (or a half), its offset to the sums of the inputs, which a
  * fragment of ones gives. */
 template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i8, SCALES, OFFSETS> {
+    static constexpr int together = 3;
     float c[4];
     __device__ __forceinline__ void clear()
     {
