@@ -55,20 +55,19 @@ __device__ __forceinline__ float larger(float most, float4 v, float4 w)
 {
     return fmaxf(fmaxf(fmaxf(most, fabsf(v.x * w.x)), fabsf(v.y * w.y)), fmaxf(fabsf(v.z * w.z), fabsf(v.w * w.w)));
 }
-/* Eight bf16, even and odd columns apart; a NaN is the largest. */
-__device__ __forceinline__ __nv_bfloat162 larger(__nv_bfloat162 most, float4 eight)
+/* Of pairs of bf16, the low halves' and the high halves' apart; a NaN is the largest. */
+__device__ __forceinline__ uint32_t larger_bf16(uint32_t most, float pair)
 {
-    const float f[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) most = __hmax2_nan(most, __habs2(*(const __nv_bfloat162 *)&f[i]));
+    asm("{\n.reg .b32 magnitudes;\nabs.bf16x2 magnitudes, %1;\nmax.NaN.bf16x2 %0, %0, magnitudes;\n}"
+        : "+r"(most)
+        : "r"(__float_as_uint(pair)));
     return most;
 }
-__device__ __forceinline__ uint32_t bits_of(float most) { return __float_as_uint(most); }
-__device__ __forceinline__ uint32_t bits_of(__nv_bfloat162 most)
+__device__ __forceinline__ uint32_t larger_bf16(uint32_t most, float4 f)
 {
-    const uint32_t u = *(const uint32_t *)&most;
-    return max(u << 16, u & 0xffff0000u);
+    return larger_bf16(larger_bf16(larger_bf16(larger_bf16(most, f.x), f.y), f.z), f.w);
 }
+__device__ __forceinline__ uint32_t bits_of_bf16(uint32_t most) { return max(most << 16, most & 0xffff0000u); }
 __device__ __forceinline__ uint32_t bits_times(uint32_t most, float by)
 {
     return __float_as_uint(__uint_as_float(most) * by);
@@ -130,7 +129,7 @@ __device__ __forceinline__ power stage_norm(const b1i_linear_args &a, const held
         sum += square(v);
         if (F16) top = larger(top, v, w[i]);
     }
-    if (F16) put_most(bits_of(top), most);
+    if (F16) put_most(__float_as_uint(top), most);
     const float inverse = 1 / sqrtf(block_sum(sum, sums) / (float)a.cols + a.eps);
     power p = {1, 1};
     if (F16) p = power_of(bits_times(get_most(most), inverse));
@@ -156,12 +155,12 @@ __device__ __forceinline__ power stage_bf16(const b1i_linear_args &a, const held
     const int eights = a.blocks * 4;
     power p = {1, 1};
     if (F16) {
-        __nv_bfloat162 top = __float2bfloat162_rn(0);
+        uint32_t top = 0;
 #pragma unroll
-        for (int k = 0; k < KEPT; k++) top = larger(top, h.x[k]);
+        for (int k = 0; k < KEPT; k++) top = larger_bf16(top, h.x[k]);
 #pragma unroll 4
-        for (int i = threadIdx.x + KEPT * READERS; i < eights; i += READERS) top = larger(top, __ldcg(x + i));
-        put_most(bits_of(top), most);
+        for (int i = threadIdx.x + KEPT * READERS; i < eights; i += READERS) top = larger_bf16(top, __ldcg(x + i));
+        put_most(bits_of_bf16(top), most);
         sync_readers(); /* orders the warps' largest before everybody's reads */
         p = power_of(get_most(most));
     }
@@ -190,7 +189,7 @@ template <bool F16> __device__ void look_at_norm(const b1i_linear_args &a, int n
             if (F16) top = larger(top, x[i], ptr<const float4>(a.norm)[i]);
         }
         sum = warp_sum(sum);
-        const uint32_t bits = F16 ? __reduce_max_sync(B1I_FULL, bits_of(top)) : 0;
+        const uint32_t bits = F16 ? __reduce_max_sync(B1I_FULL, __float_as_uint(top)) : 0;
         if (lane == 0) {
             inverse[r] = 1 / sqrtf(sum / (float)a.cols + a.eps);
             if (F16) most[r] = bits_times(bits, inverse[r]);
@@ -203,11 +202,11 @@ __device__ void look_at_bf16(const b1i_linear_args &a, int n, uint32_t *most)
 {
     const int lane = threadIdx.x % 32;
     for (int r = threadIdx.x / 32; r < B1I_CUDA_ROWS; r += WARPS) {
-        __nv_bfloat162 top = __float2bfloat162_rn(0);
+        uint32_t top = 0;
         const float4 *x = ptr<const float4>(a.x + (uint64_t)r * a.x_stride * sizeof(uint16_t));
 #pragma unroll 8
-        for (int i = lane; r < n && i < a.blocks * 4; i += 32) top = larger(top, x[i]);
-        const uint32_t bits = __reduce_max_sync(B1I_FULL, bits_of(top));
+        for (int i = lane; r < n && i < a.blocks * 4; i += 32) top = larger_bf16(top, x[i]);
+        const uint32_t bits = __reduce_max_sync(B1I_FULL, bits_of_bf16(top));
         if (lane == 0) most[r] = bits;
     }
 }

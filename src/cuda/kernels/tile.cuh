@@ -25,6 +25,21 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], uint32_t a0, uint32_t a1,
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/* Two floats as f16, round to nearest even: `low` in the low half. */
+__device__ __forceinline__ uint32_t pack_f16(float low, float high)
+{
+    uint32_t d;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+    return d;
+}
+/* a − b of two pairs of f16. */
+__device__ __forceinline__ uint32_t sub_f16(uint32_t a, uint32_t b)
+{
+    uint32_t d;
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
 struct power {
     float by, back; /* two normal numbers, each the other's inverse */
 };
@@ -37,8 +52,7 @@ __device__ __forceinline__ power power_of(uint32_t bits)
 /* Two bf16 times a power of two as f16. */
 __device__ __forceinline__ uint32_t f16_of_bf16(uint32_t pair, float by)
 {
-    const __half2 h = __floats2half2_rn(bf16_low(pair) * by, bf16_high(pair) * by);
-    return *(const uint32_t *)&h;
+    return pack_f16(bf16_low(pair) * by, bf16_high(pair) * by);
 }
 
 /* ---- the product of a block ----
@@ -136,9 +150,7 @@ template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i8, SCALES, OFFSETS
     /* Two of four bytes q + 128 as f16: below a byte 0x64, such a byte is the f16 1024 + 128 + q. */
     static __device__ __forceinline__ uint32_t widen(uint32_t bytes, int select)
     {
-        const uint32_t u = __byte_perm(bytes, 0x64646464u, select), less = 0x64806480u; /* 1152 */
-        const __half2 h = __hsub2(*(const __half2 *)&u, *(const __half2 *)&less);
-        return *(const uint32_t *)&h;
+        return sub_f16(__byte_perm(bytes, 0x64646464u, select), 0x64806480u);
     }
     static __device__ __forceinline__ void product(float (&s)[4], uint32_t low, uint32_t high, uint32_t b0, uint32_t b1)
     {
