@@ -169,9 +169,11 @@ typedef struct b1i_attention_args {
     int32_t early;           /* as of linear */
     uint64_t out;            /* bf16 [rows][out_stride] */
     int64_t out_stride;
-    uint64_t part;    /* f32 [grid.z][KV heads][splits][8][D + 2]: weighted values, maximum (base 2), sum */
-    uint64_t arrived; /* uint32 [grid.z][KV heads][8], 0 between launches */
+    uint64_t part;  /* f32 [grid.z][KV heads][splits][B1I_ATTENTION_PART(D)], all bits 1 between launches: [8][D]
+                     * weighted  values, [8][4] maximum (base 2), sum, 0, 0 */
+    uint64_t begun; /* uint32 [grid.z][KV heads], 0 between launches */
 } b1i_attention_args;
+#define B1I_ATTENTION_PART(D) (B1I_HEADS_PASS * ((D) + 4))
 
 /* ---- one op a kernel ---- */
 /* k_rmsnorm: f32 → bf16, one block a row. k_headnorm, k_rope: in place on f32 heads. k_silu_mul: f32 gate a, up b →

@@ -77,10 +77,10 @@ typedef struct b1i_cuda_machine {
     b1i_gpu *gpu;
     pthread_mutex_t lock; /* held from a step's submit to its wait */
     b1i_gpu_ptr block;    /* the memory behind all of these */
-    size_t block_bytes;
+    size_t block_bytes, part_bytes;
     b1i_gpu_ptr value[b1i_value_count]; /* [8][stride]: f32; norm, att and act bf16. No logits: a session has its own */
     int64_t stride[b1i_value_count];    /* elements, a multiple of 32; zeros past the value's columns */
-    b1i_gpu_ptr step, cos, sin, inverse, part, arrived, head_arrived, best;
+    b1i_gpu_ptr step, cos, sin, inverse, part, begun, head_arrived, best;
     float rope_factor;
     b1i_step_params *staged; /* pinned: the next step's parameters */
     b1i_gpu_ptr staged_device;

@@ -57,9 +57,9 @@ static void lay_out(b1i_cuda_machine *m, const b1i_config *c, int sms, carver *k
     m->cos = carve(k, rows * half * sizeof(float));
     m->sin = carve(k, rows * half * sizeof(float));
     m->inverse = carve(k, half * sizeof(float));
-    m->part =
-        carve(k, places * (size_t)m->splits * B1I_HEADS_PASS * ((size_t)b1i_cuda_dim(c->head_dim) + 2) * sizeof(float));
-    m->arrived = carve(k, places * B1I_HEADS_PASS * sizeof(uint32_t));
+    m->part_bytes = places * (size_t)m->splits * B1I_ATTENTION_PART((size_t)b1i_cuda_dim(c->head_dim)) * sizeof(float);
+    m->part = carve(k, m->part_bytes);
+    m->begun = carve(k, places * sizeof(uint32_t));
     m->head_arrived = carve(k, sizeof(uint32_t));
     m->best = carve(k, B1I_CUDA_BLOCKS_MAX * rows * 2 * sizeof(float));
 }
@@ -85,6 +85,7 @@ static b1_status create(b1i_cuda_machine *m, b1_error *err)
     lay_out(m, c, sms, &k);
     /* Zeros past a value's columns are part of every product, and counters begin at 0. */
     B1I_TRY(b1i_gpu_fill(m->gpu, m->block, 0, m->block_bytes, err));
+    B1I_TRY(b1i_gpu_fill(m->gpu, m->part, 0xff, m->part_bytes, err));
     B1I_TRY(b1i_gpu_host_alloc(m->gpu, sizeof *m->staged, "a step's parameters", &host, &m->staged_device, err));
     m->staged = host;
     B1I_TRY(b1i_gpu_host_alloc(m->gpu, sizeof *m->result, "a step's result", &host, &m->result_device, err));

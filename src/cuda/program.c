@@ -261,7 +261,7 @@ static b1_status add_attention(builder *b, int q_norm, int k_norm, const b1i_op 
         .out = m->value[b1i_v_att],
         .out_stride = m->stride[b1i_v_att],
         .part = m->part,
-        .arrived = m->arrived,
+        .begun = m->begun,
     };
     const unsigned passes = (unsigned)(group + B1I_HEADS_PASS - 1) / B1I_HEADS_PASS;
     const unsigned grid[3] = {(unsigned)m->splits, (unsigned)c->kv_heads, (unsigned)b->rows * passes};

@@ -14,8 +14,11 @@
  * mma.m16n8k16 with the eight heads as rows 0-7 in bf16 and what bf16 lost of them as rows 8-15, so that q has 16 bits
  * at no cost; the same holds for the probabilities. Scores, sums and maxima are f32.
  *
- * The part that arrives last at a query head's counter merges all of them, in their order: no kernel of its own, no
- * waiting, and the result does not depend on who is last.
+ * Of the blocks that have a part of the same heads, the one that begins last merges all parts, in their order: the
+ * others run already and wait for nobody, so that it may wait for what they write, and the result does not depend on who
+ * it is. Whether a part is there, each 16 bytes of it say themselves: they are empty (ones) until they are written, and
+ * the merger empties them again. So the way from a part's last position to the result crosses L2 twice, to write and to
+ * read; counting the parts that are done would cross it two times more.
  */
 #include "common.cuh"
 
@@ -30,7 +33,7 @@ template <int D> struct shape {
     static constexpr int SLOTS = B1I_ATTENTION_SLOTS(D, B1I_SMALL);
     static constexpr int PAIRS = (D / 2 + 31) / 32;    /* RoPE pairs of a lane */
     static constexpr int WARP_BYTES = SLOTS * SLOT;
-    static constexpr int Q_STRIDE = D + 4;             /* floats; keeps eight heads on different banks */
+    static constexpr int Q_STRIDE = D % 64 ? D : D + 32; /* elements; keeps two heads on different banks */
     static constexpr int O_STRIDE = D + 8;             /* the same of a warp's results, stored in pairs */
 };
 
@@ -127,19 +130,28 @@ template <int D> struct pairs {
     }
 };
 
-/* The block's queries, times scale · log2 e, as f32 [8][Q_STRIDE] with zeros past head_dim and past the pass's heads.
- * `mine` holds what was loaded of heads warp and warp + WARPS. */
+/* x as the sum of two bf16, the lesser of them `low` elements further on. */
+__device__ __forceinline__ void put_split(__nv_bfloat16 *to, int low, float x)
+{
+    const __nv_bfloat16 high = __float2bfloat16_rn(x);
+    to[0] = high;
+    to[low] = __float2bfloat16_rn(x - __bfloat162float(high));
+}
+
+/* The block's queries, times scale · log2 e, as bf16 [2][8][Q_STRIDE]: their high parts, then what bf16 lost of them, with
+ * zeros past head_dim and past the pass's heads. `mine` holds what was loaded of heads warp and warp + WARPS. */
 template <int D>
 __device__ __forceinline__ void make_queries(const b1i_attention_args &a, const job &j, pairs<D> (&mine)[HEADS / WARPS],
-                                             const pairs<D> &turns, float *queries)
+                                             const pairs<D> &turns, __nv_bfloat16 *queries)
 {
+    constexpr int LOW = HEADS * shape<D>::Q_STRIDE;
     const int lane = threadIdx.x % 32, half = a.head_dim / 2;
 #pragma unroll
     for (int k = 0; k < HEADS / WARPS; k++) {
         const int h = threadIdx.x / 32 + k * WARPS;
-        float *to = queries + h * shape<D>::Q_STRIDE;
+        __nv_bfloat16 *to = queries + h * shape<D>::Q_STRIDE;
         if (h >= j.heads || a.head_dim < D) {
-            for (int d = lane; d < D; d += 32) to[d] = 0;
+            for (int d = lane; d < D; d += 32) to[d] = to[LOW + d] = __float2bfloat16_rn(0);
             __syncwarp(); /* the zeros before the values of other lanes */
         }
         if (h >= j.heads) continue;
@@ -149,8 +161,8 @@ __device__ __forceinline__ void make_queries(const b1i_attention_args &a, const 
 #pragma unroll
         for (int i = 0; i < shape<D>::PAIRS; i++)
             if (lane + 32 * i < half) {
-                to[lane + 32 * i] = mine[k].low[i];
-                to[lane + 32 * i + half] = mine[k].high[i];
+                put_split(to + lane + 32 * i, LOW, mine[k].low[i]);
+                put_split(to + lane + 32 * i + half, LOW, mine[k].high[i]);
             }
     }
 }
@@ -212,6 +224,7 @@ __device__ __forceinline__ void append(const job &j, int position, int lane, con
 {
     const __nv_bfloat16 *keys = fresh + j.row * 2 * D, *values = keys + D;
     __nv_bfloat16 *cache = (__nv_bfloat16 *)(j.kv + (int64_t)(position / B1I_KV_TILE) * 2 * shape<D>::SLOT);
+#pragma unroll 1
     for (int d = lane; d < D; d += 32) {
         cache[key_index(position % B1I_KV_TILE, d, D)] = keys[d];
         cache[shape<D>::TILE + value_index(position % B1I_KV_TILE, d)] = values[d];
@@ -228,6 +241,7 @@ __device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block,
     for (; rows; rows &= rows - 1) {
         const int r = __ffs(rows) - 1, position = __shfl_sync(B1I_FULL, mine, r) % B1I_KV_TILE;
         const __nv_bfloat16 *from = fresh + (r * 2 + which) * D;
+#pragma unroll 1
         for (int d = lane; d < D; d += 32) slot[which ? value_index(position, d) : key_index(position, d, D)] = from[d];
     }
     if (refilled) fence_async();
@@ -235,30 +249,23 @@ __device__ __forceinline__ void patch(__nv_bfloat16 *slot, int which, int block,
 }
 
 /* A fragments of the queries: high parts in rows 0-7, low parts in rows 8-15. Of 256 dimensions there are more than
- * registers hold beside the sums: they are made of the f32 queries each time. */
+ * registers hold beside the sums: they are read from shared memory each time. */
 template <int D> struct query {
     static constexpr bool KEPT = D < 256;
-    const float *q;
-    uint32_t hi[KEPT ? D / 8 : 1], lo[KEPT ? D / 8 : 1];
-    /* Pair of dimensions 2(i % 4) of group i / 4 of 32. */
-    __device__ __forceinline__ void make(int i, uint32_t &high, uint32_t &low) const
+    static constexpr int LOW = HEADS * shape<D>::Q_STRIDE / 8;
+    const uint4 *q; /* of this lane's head: 8 of each 32 dimensions */
+    uint4 hi[KEPT ? D / 32 : 1], lo[KEPT ? D / 32 : 1];
+    __device__ __forceinline__ void load(const __nv_bfloat16 *queries, int lane)
     {
-        const float2 f = *(const float2 *)(q + i / 4 * 32 + i % 4 * 2);
-        high = pack_bf16(f.x, f.y);
-        low = pack_bf16_rest(f.x, f.y, high);
-    }
-    __device__ __forceinline__ void load(const float *queries, int lane)
-    {
-        q = queries + lane / 4 * shape<D>::Q_STRIDE + lane % 4 * 8;
+        q = (const uint4 *)(queries + lane / 4 * shape<D>::Q_STRIDE) + lane % 4;
 #pragma unroll
-        for (int i = 0; KEPT && i < D / 8; i++) make(i, hi[i], lo[i]);
+        for (int k = 0; KEPT && k < D / 32; k++) hi[k] = q[4 * k], lo[k] = q[LOW + 4 * k];
     }
-    __device__ __forceinline__ void get(int i, uint32_t &high, uint32_t &low) const
+    /* Of the dimensions 32k … 32k + 31. */
+    __device__ __forceinline__ void get(int k, uint4 &high, uint4 &low) const
     {
-        if (KEPT)
-            high = hi[KEPT ? i : 0], low = lo[KEPT ? i : 0];
-        else
-            make(i, high, low);
+        high = KEPT ? hi[KEPT ? k : 0] : q[4 * k];
+        low = KEPT ? lo[KEPT ? k : 0] : q[LOW + 4 * k];
     }
 };
 
@@ -280,14 +287,13 @@ template <int D> struct state {
         float c[2][4][4] = {}; /* two chains of products a tile */
 #pragma unroll
         for (int k = 0; k < D / 32; k++) {
-            uint32_t hi[4], lo[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) q.get(4 * k + i, hi[i], lo[i]);
+            uint4 hi, lo;
+            q.get(k, hi, lo);
 #pragma unroll
             for (int u = 0; u < 4; u++) {
                 const uint4 b = keys[(u * (D / 32) + k) * 32 + lane];
-                mma_bf16(c[0][u], hi[0], lo[0], hi[1], lo[1], b.x, b.y);
-                mma_bf16(c[1][u], hi[2], lo[2], hi[3], lo[3], b.z, b.w);
+                mma_bf16(c[0][u], hi.x, lo.x, hi.y, lo.y, b.x, b.y);
+                mma_bf16(c[1][u], hi.z, lo.z, hi.w, lo.w, b.z, b.w);
             }
         }
 #pragma unroll
@@ -402,48 +408,80 @@ __device__ __forceinline__ void merge_warps(const b1i_attention_args &a, const j
         if (j.parts == 1)
             put_out(a, j, head, d, v, sum);
         else
-            __stcg((float4 *)(part + head * D + d), v);
+            put_unit((float4 *)(part + head * D + d), v);
     }
-    if (j.parts > 1 && lane == 0) __stcg((float2 *)(part + HEADS * D) + head, make_float2(most, sum));
+    if (j.parts > 1 && lane == 0) put_unit((float4 *)(part + HEADS * D) + head, make_float4(most, sum, 0, 0));
 }
 
-/* One head's parts become the result, by one warp. `parts` [j.parts][8 · D values, 8 · (maximum, sum)]. All maxima and
- * sums, and the values of sixteen parts, are asked for at once: what counts here is how often memory is waited for. */
-template <int D>
-__device__ __forceinline__ void merge_parts(const b1i_attention_args &a, const job &j, const float *parts, int head, int lane)
+/* Integers in the order of the floats. */
+__device__ __forceinline__ int to_ordered(float x)
 {
-    constexpr int PART = HEADS * (D + 2), BATCH = 16, WIDE = (D / 4 + 31) / 32;
-    float2 own[B1I_SPLITS_MAX / 32]; /* maximum and sum of parts lane and lane + 32; then the part's weight */
+    const int i = __float_as_int(x);
+    return i ^ (i >> 31 & 0x7fffffff);
+}
+__device__ __forceinline__ float from_ordered(int i) { return __int_as_float(i ^ (i >> 31 & 0x7fffffff)); }
+
+/* One head's parts become the result, by one warp. `parts` [j.parts][8 · D values, 8 · (maximum, sum, 0, 0)] are emptied
+ * again. All maxima and sums, and the values of sixteen parts, are asked for at once: what counts here is how often
+ * memory is waited for. */
+template <int D>
+__device__ __forceinline__ void merge_parts(const b1i_attention_args &a, const job &j, float *parts, int head, int lane)
+{
+    constexpr int PART = B1I_ATTENTION_PART(D), BATCH = 16, WIDE = (D / 4 + 31) / 32, OWN = B1I_SPLITS_MAX / 32;
+    float4 own[OWN]; /* maximum and sum of parts lane and lane + 32; then the part's weight */
     float4 v[WIDE];
-    float most = -INFINITY, sum = 0;
-#pragma unroll
-    for (int k = 0; k < B1I_SPLITS_MAX / 32; k++)
-        own[k] = lane + 32 * k < j.parts ? __ldcg((const float2 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head)
-                                         : make_float2(-INFINITY, 0);
+    float sum = 0;
 #pragma unroll
     for (int i = 0; i < WIDE; i++) v[i] = make_float4(0, 0, 0, 0);
     for (int from = 0; from < j.parts; from += BATCH) {
         float4 x[BATCH][WIDE];
+        bool there;
+        do {
+            there = true;
+#pragma unroll
+            for (int k = 0; k < OWN; k++)
+                if (from == 0 && lane + 32 * k < j.parts)
+                    own[k] = get_unit((const float4 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head);
+                else if (from == 0)
+                    own[k] = make_float4(-INFINITY, 0, 0, 0);
+#pragma unroll
+            for (int s = 0; s < BATCH; s++)
+#pragma unroll
+                for (int i = 0; i < WIDE; i++)
+                    x[s][i] = from + s < j.parts && (lane + 32 * i) * 4 < D
+                                  ? get_unit((const float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i)
+                                  : make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (int k = 0; k < OWN; k++) there &= !unit_empty(own[k]);
+#pragma unroll
+            for (int s = 0; s < BATCH; s++)
+#pragma unroll
+                for (int i = 0; i < WIDE; i++) there &= !unit_empty(x[s][i]);
+        } while (!__all_sync(B1I_FULL, there));
+        /* All of this is there: it is emptied while the way to memory is free. */
 #pragma unroll
         for (int s = 0; s < BATCH; s++)
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) {
-                const bool there = from + s < j.parts && (lane + 32 * i) * 4 < D;
-                x[s][i] = there ? __ldcg((const float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i)
-                                : make_float4(0, 0, 0, 0);
-            }
-        if (from == 0) { /* the weights, while the values are under way */
+            for (int i = 0; i < WIDE; i++)
+                if (from + s < j.parts && (lane + 32 * i) * 4 < D)
+                    put_unit((float4 *)(parts + (from + s) * PART + head * D) + lane + 32 * i, empty_unit());
+        if (from == 0) {
 #pragma unroll
-            for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) most = fmaxf(most, own[k].x);
-            for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(B1I_FULL, most, o));
+            for (int k = 0; k < OWN; k++)
+                if (lane + 32 * k < j.parts)
+                    put_unit((float4 *)(parts + (lane + 32 * k) * PART + HEADS * D) + head, empty_unit());
+            float most = own[0].x;
 #pragma unroll
-            for (int k = 0; k < B1I_SPLITS_MAX / 32; k++) {
+            for (int k = 1; k < OWN; k++) most = fmaxf(most, own[k].x);
+            most = from_ordered(__reduce_max_sync(B1I_FULL, to_ordered(most)));
+#pragma unroll
+            for (int k = 0; k < OWN; k++) {
                 own[k].x = part_scale(own[k].x, most);
                 sum += own[k].x * own[k].y;
             }
             sum = warp_sum(sum);
         }
-        const float mine = from < 32 ? own[0].x : own[B1I_SPLITS_MAX / 32 - 1].x;
+        const float mine = from < 32 ? own[0].x : own[OWN - 1].x;
 #pragma unroll
         for (int s = 0; s < BATCH; s++) {
             const float w = __shfl_sync(B1I_FULL, mine, (from + s) % 32);
@@ -464,8 +502,9 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     using S = shape<D>;
     extern __shared__ __align__(128) char memory[];
     __shared__ uint64_t barriers[WARPS * S::SLOTS];
-    __shared__ __align__(16) float queries[HEADS * S::Q_STRIDE];
+    __shared__ __align__(16) __nv_bfloat16 queries[2 * HEADS * S::Q_STRIDE];
     __shared__ __align__(16) __nv_bfloat16 fresh[B1I_CUDA_ROWS * 2 * D];
+    __shared__ bool last; /* whether this block merges */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const b1i_step_params *step = ptr<const b1i_step_params>(a.step);
 
@@ -476,20 +515,24 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     if (!make_job(a, step, j)) return;
     asked<D> h;
     if (a.prologue) h.turns.load_turns(a, j.row, lane);
-    if (!a.early) {
-        wait_inputs();
-        ask<D>(a, j, warp, lane, h);
-    }
     /* Keys and values take turns in the ring: chunk c of this warp is those of block j.begin + warp + c / 2 · WARPS. */
     const int first = j.begin + warp, chunks = first < j.end ? (j.end - first + WARPS - 1) / WARPS * 2 : 0;
     const char *from = j.kv + (int64_t)first * 2 * S::SLOT;
-    for (int c = 0; c < S::SLOTS; c++)
-        blocks.prime(c, from + (int64_t)(c / 2) * WARPS * 2 * S::SLOT + c % 2 * S::SLOT, c < chunks ? S::SLOT : 0, lane);
-    if (a.early) {
-        wait_inputs();
-        ask<D>(a, j, warp, lane, h);
-    }
+#pragma unroll 1
+    for (int turn = 0; turn < 2; turn++)
+        if (turn == a.early) {
+            wait_inputs();
+            ask<D>(a, j, warp, lane, h);
+        } else {
+            for (int c = 0; c < S::SLOTS; c++)
+                blocks.prime(c, from + (int64_t)(c / 2) * WARPS * 2 * S::SLOT + c % 2 * S::SLOT,
+                             c < chunks ? S::SLOT : 0, lane);
+        }
+    const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+    unsigned *begun = ptr<unsigned>(a.begun) + place, before = 0;
+    if (warp == WARPS - 1 && j.parts > 1 && lane == 0) before = atomicAdd(begun, 1);
     make_queries<D>(a, j, h.queries, h.turns, queries);
+#pragma unroll 1
     for (int r = warp; r < B1I_CUDA_ROWS; r += WARPS) {
         if (__shfl_sync(B1I_FULL, j.fresh, r) < 0) continue;
         if (r != warp) ask_row(a, j, r, lane, h);
@@ -527,24 +570,18 @@ template <int D> __device__ __forceinline__ void attention(const b1i_attention_a
     }
 
     softmax.store((float *)(memory + warp * S::WARP_BYTES), j.heads, lane);
+    if (warp == WARPS - 1 && lane == 0) last = before + 1 == (unsigned)j.parts && j.parts > 1;
+    float *parts = ptr<float>(a.part) + place * a.splits * B1I_ATTENTION_PART(D);
+    __syncthreads(); /* orders the warps' results, and `last`, before the merge; now each warp has heads of its own */
+#pragma unroll 1
+    for (int head = warp; head < j.heads; head += WARPS)
+        merge_warps<D>(a, j, memory, head, lane, parts + blockIdx.x * B1I_ATTENTION_PART(D));
     const int own = __shfl_sync(B1I_FULL, j.fresh, j.row);
     if (own >= 0 && j.pass == 0 && warp == WARPS - 1) append<D>(j, own, lane, fresh);
-    const int64_t place = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
-    float *parts = ptr<float>(a.part) + place * a.splits * HEADS * (D + 2);
-    unsigned *arrived = ptr<unsigned>(a.arrived) + place * HEADS, before = 0;
-    __syncthreads(); /* orders the warps' results before the merge; from here on each warp has heads of its own */
-    for (int head = warp; head < j.heads; head += WARPS)
-        merge_warps<D>(a, j, memory, head, lane, parts + blockIdx.x * HEADS * (D + 2));
-    if (j.parts == 1) return;
-    __syncwarp(); /* the lanes' values before the arrivals, one of each head */
-    const int heads = warp < j.heads ? (j.heads - warp + WARPS - 1) / WARPS : 0;
-    if (lane < heads) before = arrive(arrived + warp + lane * WARPS);
-    __syncwarp(); /* what the arrivals saw before every lane's reads */
-    for (int k = 0; k < heads; k++) {
-        if (__shfl_sync(B1I_FULL, before, k) != (unsigned)j.parts - 1) continue;
-        merge_parts<D>(a, j, parts, warp + k * WARPS, lane);
-        if (lane == 0) arrived[warp + k * WARPS] = 0;
-    }
+    if (!last) return;
+    if (threadIdx.x == 0) *begun = 0;
+#pragma unroll 1
+    for (int head = warp; head < j.heads; head += WARPS) merge_parts<D>(a, j, parts, head, lane);
 }
 
 } // namespace

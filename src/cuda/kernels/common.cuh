@@ -244,6 +244,32 @@ __device__ __forceinline__ unsigned arrive(unsigned *counter)
     return before;
 }
 
+/* Sixteen bytes that say themselves whether they were written: one access each, as of one thread, so that a reader who
+ * finds them not empty has all of them. Results of arithmetic are never empty, not even NaN (0x7fffffff). */
+__device__ __forceinline__ void put_unit(float4 *to, float4 v)
+{
+    asm volatile("{\n.reg .b64 low, high;\n.reg .b128 all;\nmov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\n"
+                 "mov.b128 all, {low, high};\nst.relaxed.gpu.global.b128 [%0], all;\n}" ::"l"(to),
+                 "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
+}
+__device__ __forceinline__ float4 get_unit(const float4 *from)
+{
+    float4 v;
+    asm volatile("{\n.reg .b64 low, high;\n.reg .b128 all;\nld.relaxed.gpu.global.b128 all, [%4];\n"
+                 "mov.b128 {low, high}, all;\nmov.b64 {%0, %1}, low;\nmov.b64 {%2, %3}, high;\n}"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ float4 empty_unit()
+{
+    const float ones = __uint_as_float(B1I_FULL);
+    return make_float4(ones, ones, ones, ones);
+}
+__device__ __forceinline__ bool unit_empty(float4 v) { return __float_as_uint(v.y) == B1I_FULL; }
+
 /* 2 to the x, to 2 units in the last place. */
 __device__ __forceinline__ float power2(float x)
 {
