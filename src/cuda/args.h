@@ -170,7 +170,7 @@ typedef struct b1i_attention_args {
     uint64_t out;            /* bf16 [rows][out_stride] */
     int64_t out_stride;
     uint64_t part;  /* f32 [grid.z][KV heads][splits][B1I_ATTENTION_PART(D)], all bits 1 between launches: [8][D]
-                     * weighted  values, [8][4] maximum (base 2), sum, 0, 0 */
+                     * weighted values, [8][4] maximum (base 2), sum, 0, 0 */
     uint64_t begun; /* uint32 [grid.z][KV heads], 0 between launches */
 } b1i_attention_args;
 #define B1I_ATTENTION_PART(D) (B1I_HEADS_PASS * ((D) + 4))
