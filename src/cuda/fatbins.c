@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of this build: the fatbin of every kernels/ *.cu, put into the binary by the assembler, so that the
- * command needs no file beside it. The build writes their list, B1I_FATBIN_MAP(X) with X(name), and says where they
- * lie.
+ * The kernels of this build: the fatbin of every kernels/ *.cu.
  */
 #include "cuda/cuda.h"
 
 #if B1_CUDA
 
+#include "gpu/fatbin.h"
+
 #include "fatbin_list.h" /* made by cmake/cuda.cmake in the build folder */
 
-/* The driver reads a fatbin in words of 8 bytes. */
-#define EMBED(name)                                                \
-    __asm__(".pushsection .rodata\n"                               \
-            ".balign 16\n"                                         \
-            ".global b1i_fatbin_" #name "\n"                       \
-            ".hidden b1i_fatbin_" #name "\n"                       \
-            "b1i_fatbin_" #name ":\n"                              \
-            ".incbin \"" B1I_FATBIN_FOLDER "/" #name ".fatbin\"\n" \
-            ".popsection\n");                                      \
-    extern const char b1i_fatbin_##name[] __attribute__((visibility("hidden")));
-B1I_FATBIN_MAP(EMBED)
+B1I_FATBIN_MAP(B1I_FATBIN_EMBED)
 
 b1_status b1i_cuda_load_kernels(b1i_gpu *gpu, b1_error *err)
 {
     b1_status st = B1_OK;
-#define LOAD(name) B1I_TRY(b1i_gpu_load(gpu, #name, b1i_fatbin_##name, err));
-    B1I_FATBIN_MAP(LOAD)
-#undef LOAD
+    B1I_FATBIN_MAP(B1I_FATBIN_LOAD)
 fail:
     return st;
 }
