@@ -83,7 +83,7 @@ static b1_status create(b1i_cuda_machine *m, b1_error *err)
     B1I_TRY(b1i_gpu_alloc(m->gpu, m->block_bytes, "the buffers of a step", &m->block, err));
     carver k = {m->block, 0};
     lay_out(m, c, sms, &k);
-    /* Zeros past a value's columns are part of every product, and counters begin at 0. */
+    /* Zeros past a value's columns are part of every product, counters begin at 0, and attention's parts empty. */
     B1I_TRY(b1i_gpu_fill(m->gpu, m->block, 0, m->block_bytes, err));
     B1I_TRY(b1i_gpu_fill(m->gpu, m->part, 0xff, m->part_bytes, err));
     B1I_TRY(b1i_gpu_host_alloc(m->gpu, sizeof *m->staged, "a step's parameters", &host, &m->staged_device, err));

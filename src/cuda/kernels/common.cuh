@@ -245,7 +245,8 @@ __device__ __forceinline__ unsigned arrive(unsigned *counter)
 }
 
 /* Sixteen bytes that say themselves whether they were written: one access each, as of one thread, so that a reader who
- * finds them not empty has all of them. Results of arithmetic are never empty, not even NaN (0x7fffffff). */
+ * finds them not empty has all of them: their second float says it. Results of arithmetic are never empty: a NaN that
+ * they make is 0x7fffffff, and one that came from a bf16 would have zeros in its low half even if it were kept. */
 __device__ __forceinline__ void put_unit(float4 *to, float4 v)
 {
     asm volatile("{\n.reg .b64 low, high;\n.reg .b128 all;\nmov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\n"

@@ -15,7 +15,7 @@
 namespace {
 
 constexpr int WARPS = B1I_LINEAR_WARPS, READERS = WARPS * 32;
-constexpr int KEPT = 4; /* groups of 4 columns of an input that a thread keeps between its two passes */
+constexpr int KEPT = 4; /* times 16 bytes of an input that a thread keeps between its two passes */
 
 /* A barrier of the threads that multiply. */
 __device__ __forceinline__ void sync_readers() { asm volatile("bar.sync 1, %0;" ::"n"(READERS) : "memory"); }

@@ -58,48 +58,38 @@ __device__ __forceinline__ uint32_t f16_of_bf16(uint32_t pair, float by)
 /* ---- the product of a block ----
  * The sums of 16 rows for the columns of B. add() takes one block in shared memory and the B fragments of its halves
  * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. `together`, 2 or
- * 3: blocks that a warp does at once, as many as are its part of a full slot. SCALES and OFFSETS are those of i8. */
+ * 3: blocks that a warp does at once, no fewer than its part of a full slot. SCALES and OFFSETS are those of i8. */
 template <int FORMAT, int SCALES = 0, int OFFSETS = 0> struct tile_sums;
 
-template <> struct tile_sums<b1i_tile_bf16> {
+/* bf16 and f16: fragments as they lie. */
+template <bool F16> struct fragment_sums {
     static constexpr int together = 2;
     float c[2][4];
     __device__ __forceinline__ void clear()
     {
         for (int i = 0; i < 4; i++) c[0][i] = c[1][i] = 0;
     }
+    static __device__ __forceinline__ void product(float (&s)[4], uint4 w, uint32_t b0, uint32_t b1)
+    {
+        if (F16)
+            mma_f16(s, w.x, w.y, w.z, w.w, b0, b1);
+        else
+            mma_bf16(s, w.x, w.y, w.z, w.w, b0, b1);
+    }
     __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
     {
         const uint4 *w = (const uint4 *)block + lane;
         const uint4 p = w[0], q = w[32];
-        mma_bf16(c[0], p.x, p.y, p.z, p.w, x.x, x.y);
-        mma_bf16(c[1], q.x, q.y, q.z, q.w, x.z, x.w);
+        product(c[0], p, x.x, x.y);
+        product(c[1], q, x.z, x.w);
     }
     __device__ __forceinline__ void total(float (&y)[4]) const
     {
         for (int i = 0; i < 4; i++) y[i] = c[0][i] + c[1][i];
     }
 };
-
-template <> struct tile_sums<b1i_tile_f16> {
-    static constexpr int together = 2;
-    float c[2][4];
-    __device__ __forceinline__ void clear()
-    {
-        for (int i = 0; i < 4; i++) c[0][i] = c[1][i] = 0;
-    }
-    __device__ __forceinline__ void add(const char *block, int lane, uint4 x)
-    {
-        const uint4 *w = (const uint4 *)block + lane;
-        const uint4 p = w[0], q = w[32];
-        mma_f16(c[0], p.x, p.y, p.z, p.w, x.x, x.y);
-        mma_f16(c[1], q.x, q.y, q.z, q.w, x.z, x.w);
-    }
-    __device__ __forceinline__ void total(float (&y)[4]) const
-    {
-        for (int i = 0; i < 4; i++) y[i] = c[0][i] + c[1][i];
-    }
-};
+template <> struct tile_sums<b1i_tile_bf16> : fragment_sums<false> {};
+template <> struct tile_sums<b1i_tile_f16> : fragment_sums<true> {};
 
 /* f32 as the sum of three bf16 fragments: 24 bits. */
 template <> struct tile_sums<b1i_tile_f32> {
