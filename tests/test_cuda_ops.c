@@ -57,13 +57,14 @@ typedef struct bench {
     int sequence[N], position[N], filled[SEQUENCES];
     bool kinds; /* rows are of all kinds, the first of first_kind; otherwise they are even */
     int first_kind;
+    bool hole; /* the last position before a step's first row holds NaN */
     const char *what;
 } bench;
 
 /* ---- making one ---- */
 
-/* Random keys and values at [0, length), junk past it, zeros past head_dim; positions from `filled` on are junk
- * already. */
+/* Random keys and values at [0, length), junk past it (for a hole, at length − 1 too), zeros past head_dim; positions
+ * from `filled` on are junk already. */
 static void fill_cache(bench *b, int s, int length)
 {
     const b1i_cuda_kv *kv = &b->kv[s];
@@ -71,8 +72,9 @@ static void fill_cache(bench *b, int s, int length)
     for (int h = 0; h < heads; h++)
         for (int p = 0; p < end; p++)
             for (int d = 0; d < b->r.c->head_dim; d++) {
-                b->before[s][kv_at(kv, h, false, p, d)] = p < length ? b1i_f32_to_bf16(uniform() * 2) : JUNK;
-                b->before[s][kv_at(kv, h, true, p, d)] = p < length ? b1i_f32_to_bf16(uniform()) : JUNK;
+                const bool good = p < length - b->hole;
+                b->before[s][kv_at(kv, h, false, p, d)] = good ? b1i_f32_to_bf16(uniform() * 2) : JUNK;
+                b->before[s][kv_at(kv, h, true, p, d)] = good ? b1i_f32_to_bf16(uniform()) : JUNK;
             }
     b->filled[s] = length + N;
     kv_put(the_gpu, kv, b->before[s]);
@@ -772,6 +774,11 @@ static void test_attention(void **state)
         check_context(&b, k, 1, contexts[i], false);
         if (work < 40 << 20) check_context(&b, k, 2 + i % 7, contexts[i], false);
         if (work < 10 << 20) check_context(&b, k, 8, contexts[i], i % 2 == 0);
+    }
+    /* a NaN that is seen goes through the merge, and the step after it is good again */
+    for (int hole = k->shape.window != 1; hole >= 0; hole--) {
+        b.hole = hole;
+        check_context(&b, k, 3, 600, false);
     }
     bench_close(&b);
     tiny_model_free(m);
