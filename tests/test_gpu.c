@@ -13,6 +13,7 @@
 #include "kernels/gpu_args.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -380,6 +381,16 @@ static void dot(void **state)
     assert_non_null(strstr(text, "->"));
     b1i_free(text);
     struct stat info;
+    snprintf(path, sizeof path, "%s/pipe", folder); /* is written as it is, like /dev/stdout, and not replaced */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int pipe = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(pipe >= 0 && fcntl(pipe, F_SETPIPE_SZ, 1 << 20) > 0);
+    OK(b1i_gpu_graph_dot(gpu, graph, path, &err));
+    assert_true(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+    char begin[512] = "";
+    assert_true(read(pipe, begin, sizeof begin - 1) > 0);
+    assert_non_null(strstr(begin, "digraph"));
+    close(pipe);
     snprintf(path, sizeof path, "%s/none/graph.dot", folder);
     assert_int_equal(b1i_gpu_graph_dot(gpu, graph, path, &err), B1_IO);
     snprintf(path, sizeof path, "%s/graph.dot.%ld.part", folder, (long)getpid());

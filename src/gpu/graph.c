@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct b1i_gpu_graph {
@@ -180,10 +181,14 @@ b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path
     b1_status st = B1_OK;
     bool begun = false;
     int fd = -1;
+    struct stat there;
+    /* A device or a pipe (/dev/stdout) must not be replaced; it is written as it is. */
+    const bool replaced = stat(path, &there) != 0 || S_ISREG(there.st_mode);
     size_t bytes = strlen(path) + 32;
     char *temporary = b1i_malloc(bytes);
     if (!temporary) return b1i_fail_memory(err, bytes);
-    snprintf(temporary, bytes, "%s.%ld.part", path, (long)getpid());
+    int length = snprintf(temporary, bytes, "%s", path);
+    if (replaced) snprintf(temporary + length, bytes - (size_t)length, ".%ld.part", (long)getpid());
     B1I_TRY(b1i_gpu_begin(gpu, err));
     begun = true;
     /* Made here, for the driver does not say why it cannot. */
@@ -194,10 +199,11 @@ b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path
     }
     B1I_CU(gpu, cuGraphDebugDotPrint(graph->graph, temporary, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS),
            "writing a graph as DOT");
-    if (rename(temporary, path)) st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
+    if (replaced && rename(temporary, path))
+        st = b1i_fail(err, B1_IO, "%s cannot be written: %s", path, strerror(errno));
 fail:
     if (fd >= 0) close(fd);
-    if (fd >= 0 && st) unlink(temporary);
+    if (fd >= 0 && st && replaced) unlink(temporary);
     if (begun) b1i_gpu_end(gpu);
     b1i_free(temporary);
     return st;
