@@ -52,7 +52,7 @@ static bool listed(const char *name, const char *device)
 }
 
 bool b1i_executor_is_gpu(const char *name) { return listed(name, "cuda") && !listed(name, "cpu"); }
-bool b1i_executor_is_cpu(const char *name) { return strcmp(name, "reference") == 0; }
+bool b1i_executor_is_cpu(const char *name) { return strcmp(name, "reference") == 0 || strcmp(name, "persistent") == 0; }
 
 int b1i_device_gpus(b1_error *err) { return b1i_gpu_count(err); }
 

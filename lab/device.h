@@ -25,7 +25,8 @@ const char *b1i_device_word(int index);
 /* Whether `text` is one of them or "cuda:N". */
 bool b1i_device_is_word(const char *text);
 
-/* Executors of GPUs alone (separate_stream, fused_pdl, …) and of the CPU alone (reference); others are of both. */
+/* Executors of GPUs alone (separate_stream, fused_pdl, …) and of the CPU alone (reference,
+ * persistent); others are of both. */
 bool b1i_executor_is_gpu(const char *name);
 bool b1i_executor_is_cpu(const char *name);
 

@@ -198,6 +198,7 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"inspect|MODEL|--device|CUDA", 2, "CUDA"},
         {"run|MODEL|-p|x|--device|cpu|--executor|fused_pdl", 2, "fused_pdl"},
         {"run|MODEL|-p|x|--device|cuda|--executor|reference", 2, "reference"},
+        {"run|MODEL|-p|x|--device|cuda|--executor|persistent", 2, "persistent"},
         {"bench|MODEL|--device|cpu|--executor|fused,separate_stream", 2, "separate_stream"},
         {"bench|MODEL|--executor|reference,fused_pdl", 2, "one device"},
         {"bench|MODEL|--executor|fused,persistent|--graph-dot|x.dot", 2, "--graph-dot"},

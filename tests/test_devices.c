@@ -47,17 +47,22 @@ static void executors_belong_to_devices(void **state)
     b1_error err = {0};
     assert_true(b1i_executor_is_gpu("fused_pdl") && b1i_executor_is_gpu("separate_stream"));
     assert_false(b1i_executor_is_gpu("fused") || b1i_executor_is_gpu("persistent") || b1i_executor_is_gpu("warp"));
-    assert_true(b1i_executor_is_cpu("reference"));
+    assert_true(b1i_executor_is_cpu("reference") && b1i_executor_is_cpu("persistent"));
     assert_false(b1i_executor_is_cpu("separate"));
     assert_int_equal(choose("cpu", "fused_graph", NULL, &d, &err), B1_ARGUMENT);
     assert_non_null(strstr(err.message, "fused_graph"));
     assert_int_equal(choose("cuda", "fused", "reference", &d, &err), B1_ARGUMENT);
     assert_non_null(strstr(err.message, "reference"));
+    assert_int_equal(choose("cuda:1", "persistent", NULL, &d, &err), B1_ARGUMENT);
+    assert_non_null(strstr(err.message, "persistent runs on the CPU"));
     assert_int_equal(choose(NULL, "reference", "fused_pdl", &d, &err), B1_ARGUMENT);
+    assert_int_equal(choose("auto", "persistent", "fused_pdl", &d, &err), B1_ARGUMENT);
     assert_int_equal(choose("cpu", "fused", "persistent", &d, &err), B1_OK);
     assert_string_equal(d.name, "cpu");
     assert_false(d.open);
     assert_int_equal(choose("auto", "reference", "fused", &d, &err), B1_OK);
+    assert_int_equal(d.ordinal, B1I_DEVICE_CPU);
+    assert_int_equal(choose("auto", "fused", "persistent", &d, &err), B1_OK);
     assert_int_equal(d.ordinal, B1I_DEVICE_CPU);
 }
 
