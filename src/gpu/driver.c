@@ -56,7 +56,9 @@ static b1_status open_driver(b1_error *err)
     /* The version first: an old driver is named as such, not by the first entry point that it lacks. */
     if (!find(library, STRING(cuDriverGetVersion), &cu->cuDriverGetVersion) ||
         cu->cuDriverGetVersion(&cu->version) != CUDA_SUCCESS)
-        return b1i_fail(err, B1_UNSUPPORTED, "libcuda.so.1 does not tell its version");
+        return b1i_fail(err, B1_UNSUPPORTED,
+                        "the libcuda.so.1 on the loader's path is no NVIDIA driver (a toolkit's stub?): it tells no "
+                        "version");
     if (cu->version < CUDA_VERSION / 10 * 10) {
         return b1i_fail(err, B1_UNSUPPORTED,
                         "the NVIDIA driver here is for CUDA %d.%d, but this build needs %d.%d: update the driver",
