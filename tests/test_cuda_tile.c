@@ -54,6 +54,7 @@ static panel panel_make(b1i_format_id format, int count, int cols)
     panel p = {.format = format, .count = count, .row_bytes = b1i_format_bytes(format, (uint64_t)cols)};
     b1i_tensor t = {.format = format, .rows = count, .cols = cols, .map = -1};
     b1i_tile_shape(&t, &p.m);
+    assert_true(p.m.scales < 2 || p.m.offsets == 0); /* k_linear_i8 has no product for both */
     p.bytes = (size_t)p.m.panel_stride;
     p.file = b1i_malloc(p.row_bytes * (size_t)count);
     p.packed = b1i_malloc(p.bytes);
