@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the lab's kernels share: pointers from addresses, and programmatic launch, which is nothing before compute
+ * capability 9.0.
+ */
+#ifndef LAB_KERNELS_COMMON_CUH
+#define LAB_KERNELS_COMMON_CUH
+
+#include <stdint.h>
+
+template <class T> __device__ __forceinline__ T *ptr(uint64_t address) { return reinterpret_cast<T *>(address); }
+
+/* Lets the next kernel of the graph start once every block of this one has been here or has ended; what it reads of
+ * this one it waits for itself. */
+__device__ __forceinline__ void release_next()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* Returns when the kernel before has ended and what it wrote is visible. Every thread of a kernel waits, so that a
+ * kernel that has ended is later than all before it. */
+__device__ __forceinline__ void wait_inputs()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+#endif
