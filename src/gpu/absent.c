@@ -169,6 +169,18 @@ b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
     return absent(err);
 }
 
+b1_status b1i_gpu_run_each(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, int sets, int first, int times,
+                           b1_error *err)
+{
+    (void)gpu;
+    (void)launches;
+    (void)count;
+    (void)sets;
+    (void)first;
+    (void)times;
+    return absent(err);
+}
+
 b1_status b1i_gpu_sync(b1i_gpu *gpu, b1_error *err)
 {
     (void)gpu;
@@ -257,6 +269,23 @@ b1_status b1i_gpu_graph_run(b1i_gpu *gpu, b1i_gpu_graph *graph, b1_error *err)
     (void)gpu;
     (void)graph;
     return absent(err);
+}
+
+b1_status b1i_gpu_graph_run_each(b1i_gpu *gpu, b1i_gpu_graph *const *graphs, int sets, int first, int times,
+                                 b1_error *err)
+{
+    (void)gpu;
+    (void)graphs;
+    (void)sets;
+    (void)first;
+    (void)times;
+    return absent(err);
+}
+
+void b1i_gpu_graph_get_setup(const b1i_gpu_graph *graph, b1i_gpu_graph_setup *out)
+{
+    (void)graph;
+    *out = (b1i_gpu_graph_setup){0};
 }
 
 b1_status b1i_gpu_graph_describe(b1i_gpu *gpu, b1i_gpu_graph *graph, b1i_gpu_graph_info *out, b1_error *err)

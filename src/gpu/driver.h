@@ -103,7 +103,9 @@ b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, 
  * ended. A failure's sentence has `doing`, the kernel and its shape, `where`. */
 b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
                         b1_error *err);
-/* `kernels` more were submitted, the last of them `name`; 0: all that was submitted has ended. */
+/* The launch's kernel's name; "memset". */
+const char *b1i_gpu_launch_name(const b1i_gpu_launch *launch);
+/* `kernels` (or memsets) more were submitted, the last of them `name`; 0: all that was submitted has ended. */
 void b1i_gpu_submitted(b1i_gpu *gpu, int kernels, const char *name);
 /* Shortest form of b1i_gpu_check in functions with `st` and `fail:`. */
 #define B1I_CU(gpu, call, doing) B1I_TRY(b1i_gpu_check(gpu, (gpu)->cu->call, doing, err))

@@ -81,10 +81,13 @@ b1_status b1i_gpu_kernel_describe(b1i_gpu *gpu, b1i_gpu_kernel *kernel, b1i_gpu_
 b1_status b1i_gpu_occupancy(b1i_gpu *gpu, b1i_gpu_kernel *kernel, int threads, size_t shared_bytes, int *blocks,
                             b1_error *err);
 
-/* One launch: every kernel takes one struct by value. */
+/* One launch: every kernel takes one struct by value. Without a kernel it sets fill_bytes at `fill` to zero: a memset,
+ * which is a node of its own in a graph; then nothing else of it counts. */
 enum { B1I_GPU_ARGS_MAX = 512 };
 typedef struct b1i_gpu_launch {
-    b1i_gpu_kernel *kernel;
+    b1i_gpu_kernel *kernel; /* NULL: a memset */
+    b1i_gpu_ptr fill;
+    size_t fill_bytes;
     unsigned grid[3];
     unsigned threads;
     unsigned shared_bytes;
@@ -96,6 +99,10 @@ typedef struct b1i_gpu_launch {
 
 /* On the gpu's stream; does not wait. */
 b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err);
+/* The same for `times` lists of `launches` [sets][count], from list `first` on, in turn: whatever their number, little
+ * but the driver's own calls. */
+b1_status b1i_gpu_run_each(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, int sets, int first, int times,
+                           b1_error *err);
 /* Waits for all that was submitted. Sleeps no longer than it must: spins. */
 b1_status b1i_gpu_sync(b1i_gpu *gpu, b1_error *err);
 /* Whether all that was submitted is done: B1_OK and *done, or why the gpu is poisoned. Does not wait. */
@@ -122,15 +129,24 @@ b1_status b1i_gpu_event_ns(b1i_gpu *gpu, b1i_gpu_event *from, b1i_gpu_event *to,
 /* ---- graphs: a chain of launches, captured and instantiated once ---- */
 typedef struct b1i_gpu_graph b1i_gpu_graph;
 typedef struct b1i_gpu_graph_info { /* read back from the driver's graph */
-    int nodes, kernel_nodes, edges, programmatic_edges;
+    int nodes, kernel_nodes, memset_nodes, edges, programmatic_edges;
 } b1i_gpu_graph_info;
+/* What its making took, each from just before its first to just after its last call: cuStreamBeginCapture …
+ * cuStreamEndCapture; cuGraphInstantiate; cuGraphUpload and the wait for it. */
+typedef struct b1i_gpu_graph_setup {
+    uint64_t capture_ns, instantiate_ns, upload_ns;
+} b1i_gpu_graph_setup;
 
-/* `programmatic`: each edge but those of full_edge launches lets its kernel start before the one before it has ended
- * (compute capability 9.0 on; B1_UNSUPPORTED before). */
+/* `programmatic`: each edge between kernels but those of full_edge launches lets its kernel start before the one before
+ * it has ended (compute capability 9.0 on; B1_UNSUPPORTED before). Waits for all that was submitted. */
 b1_status b1i_gpu_graph_create(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, bool programmatic,
                                b1i_gpu_graph **out, b1_error *err);
 void b1i_gpu_graph_destroy(b1i_gpu *gpu, b1i_gpu_graph *graph);
+void b1i_gpu_graph_get_setup(const b1i_gpu_graph *graph, b1i_gpu_graph_setup *out);
 b1_status b1i_gpu_graph_run(b1i_gpu *gpu, b1i_gpu_graph *graph, b1_error *err); /* on the stream; does not wait */
+/* The same for `times` of the `graphs` [sets], from graph `first` on, in turn. */
+b1_status b1i_gpu_graph_run_each(b1i_gpu *gpu, b1i_gpu_graph *const *graphs, int sets, int first, int times,
+                                 b1_error *err);
 b1_status b1i_gpu_graph_describe(b1i_gpu *gpu, b1i_gpu_graph *graph, b1i_gpu_graph_info *out, b1_error *err);
 /* The graph as a DOT file, written under a temporary name and renamed. */
 b1_status b1i_gpu_graph_dot(b1i_gpu *gpu, b1i_gpu_graph *graph, const char *path, b1_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs: a chain of launches, captured and instantiated once; what it is read back from the driver's graph.
+ * Graphs: a chain of launches (kernels and memsets), captured and instantiated once; what it is read back from the
+ * driver's graph.
  *
  * A programmatic edge leaves its kernel by the programmatic port: it lets the next kernel start when every block of
  * this one has called griddepcontrol.launch_dependents or ended, and griddepcontrol.wait there returns when this one
@@ -24,8 +25,9 @@
 struct b1i_gpu_graph {
     CUgraph graph;
     CUgraphExec exec;
-    int kernels;
-    const char *last_name; /* of the last kernel */
+    int kernels;           /* and memsets */
+    const char *last_name; /* of the last of them */
+    b1i_gpu_graph_setup setup;
 };
 
 /* The launches as a stream would have them, which the driver turns into nodes and edges. */
@@ -33,7 +35,8 @@ static b1_status capture(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count
 {
     b1_status st = B1_OK;
     for (int i = 0; st == B1_OK && i < count; i++) {
-        const bool early = programmatic && i > 0 && !launches[i].full_edge;
+        const bool early =
+            programmatic && i > 0 && launches[i].kernel && launches[i - 1].kernel && !launches[i].full_edge;
         st = b1i_gpu_launch_fits(gpu, &launches[i], err);
         if (st == B1_OK) st = b1i_gpu_start(gpu, &launches[i], early, "adding", ", to a graph", err);
     }
@@ -52,6 +55,28 @@ static b1_status build(b1i_gpu *gpu, CUgraph *graph, const b1i_gpu_launch *launc
         goto fail;
     }
     B1I_CU(gpu, cuStreamEndCapture(gpu->stream, graph), "making a graph");
+fail:
+    return st;
+}
+
+/* Captures, instantiates and uploads, each timed on a stream where nothing is under way. */
+static b1_status make(b1i_gpu *gpu, b1i_gpu_graph *graph, const b1i_gpu_launch *launches, int count, bool programmatic,
+                      b1_error *err)
+{
+    b1_status st;
+    b1i_gpu_graph_setup *setup = &graph->setup;
+    B1I_CU(gpu, cuStreamSynchronize(gpu->stream), "waiting for it");
+    b1i_gpu_submitted(gpu, 0, NULL);
+    uint64_t start = b1i_now_ns();
+    B1I_TRY(build(gpu, &graph->graph, launches, count, programmatic, err));
+    setup->capture_ns = b1i_now_ns() - start;
+    start = b1i_now_ns();
+    B1I_CU(gpu, cuGraphInstantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
+    setup->instantiate_ns = b1i_now_ns() - start;
+    start = b1i_now_ns();
+    B1I_CU(gpu, cuGraphUpload(graph->exec, gpu->stream), "uploading a graph");
+    B1I_CU(gpu, cuStreamSynchronize(gpu->stream), "uploading a graph");
+    setup->upload_ns = b1i_now_ns() - start;
 fail:
     return st;
 }
@@ -82,10 +107,8 @@ b1_status b1i_gpu_graph_create(b1i_gpu *gpu, const b1i_gpu_launch *launches, int
         goto fail;
     }
     graph->kernels = count;
-    graph->last_name = launches[count - 1].kernel->name;
-    B1I_TRY(build(gpu, &graph->graph, launches, count, programmatic, err));
-    B1I_CU(gpu, cuGraphInstantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
-    B1I_CU(gpu, cuGraphUpload(graph->exec, gpu->stream), "uploading a graph");
+    graph->last_name = b1i_gpu_launch_name(&launches[count - 1]);
+    B1I_TRY(make(gpu, graph, launches, count, programmatic, err));
     *out = graph;
     graph = NULL;
 fail:
@@ -105,15 +128,28 @@ void b1i_gpu_graph_destroy(b1i_gpu *gpu, b1i_gpu_graph *graph)
     }
 }
 
-b1_status b1i_gpu_graph_run(b1i_gpu *gpu, b1i_gpu_graph *graph, b1_error *err)
+b1_status b1i_gpu_graph_run_each(b1i_gpu *gpu, b1i_gpu_graph *const *graphs, int sets, int first, int times,
+                                 b1_error *err)
 {
+    if (sets < 1 || times < 1) return B1_OK;
     b1_status st = b1i_gpu_begin(gpu, err);
     if (st) return st;
-    b1i_gpu_submitted(gpu, graph->kernels, graph->last_name);
-    st = b1i_gpu_check(gpu, gpu->cu->cuGraphLaunch(graph->exec, gpu->stream), "launching a graph", err);
+    const long long all = (long long)graphs[first]->kernels * times;
+    b1i_gpu_submitted(gpu, all < 1000000000 ? (int)all : 1000000000, graphs[first]->last_name);
+    for (int i = 0; st == B1_OK && i < times; i++) {
+        st = b1i_gpu_check(gpu, gpu->cu->cuGraphLaunch(graphs[first]->exec, gpu->stream), "launching a graph", err);
+        first = first + 1 == sets ? 0 : first + 1;
+    }
     b1i_gpu_end(gpu);
     return st;
 }
+
+b1_status b1i_gpu_graph_run(b1i_gpu *gpu, b1i_gpu_graph *graph, b1_error *err)
+{
+    return b1i_gpu_graph_run_each(gpu, &graph, 1, 0, 1, err);
+}
+
+void b1i_gpu_graph_get_setup(const b1i_gpu_graph *graph, b1i_gpu_graph_setup *out) { *out = graph->setup; }
 
 /* ---- reading back ---- */
 
@@ -134,6 +170,7 @@ static b1_status count_nodes(b1i_gpu *gpu, CUgraph graph, b1i_gpu_graph_info *ou
         CUgraphNodeType type;
         B1I_CU(gpu, cuGraphNodeGetType(nodes[i], &type), "reading a graph's nodes");
         out->kernel_nodes += type == CU_GRAPH_NODE_TYPE_KERNEL;
+        out->memset_nodes += type == CU_GRAPH_NODE_TYPE_MEMSET;
     }
 fail:
     b1i_free(nodes);

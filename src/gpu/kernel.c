@@ -168,9 +168,19 @@ b1_status b1i_gpu_occupancy(b1i_gpu *gpu, b1i_gpu_kernel *kernel, int threads, s
     return st;
 }
 
+const char *b1i_gpu_launch_name(const b1i_gpu_launch *launch)
+{
+    return launch->kernel ? launch->kernel->name : "memset";
+}
+
 b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
 {
     const b1i_gpu_kernel *kernel = launch->kernel;
+    if (!kernel) {
+        if (launch->fill && launch->fill_bytes) return B1_OK;
+        return b1i_fail(err, B1_DEVICE, "a launch has neither a kernel nor memory to fill on GPU %d",
+                        gpu->info.ordinal);
+    }
     if (kernel->arg_bytes && launch->arg_bytes != kernel->arg_bytes) {
         return b1i_fail(err, B1_DEVICE, "kernel %s takes %zu bytes of arguments and is given %u", kernel->name,
                         kernel->arg_bytes, launch->arg_bytes);
@@ -182,9 +192,20 @@ b1_status b1i_gpu_launch_fits(const b1i_gpu *gpu, const b1i_gpu_launch *launch, 
     return B1_OK;
 }
 
+static b1_status start_memset(b1i_gpu *gpu, const b1i_gpu_launch *launch, const char *doing, const char *where,
+                              b1_error *err)
+{
+    CUresult result = gpu->cu->cuMemsetD8Async(launch->fill, 0, launch->fill_bytes, gpu->stream);
+    if (result == CUDA_SUCCESS) return B1_OK;
+    char text[128];
+    snprintf(text, sizeof text, "%s a memset of %zu bytes%s", doing, launch->fill_bytes, where);
+    return b1i_gpu_check(gpu, result, text, err);
+}
+
 b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
                         b1_error *err)
 {
+    if (!launch->kernel) return start_memset(gpu, launch, doing, where, err);
     CUlaunchAttribute serial = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                 .value = {.programmaticStreamSerializationAllowed = 1}};
     const CUlaunchConfig config = {
@@ -208,16 +229,39 @@ b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, 
     return b1i_gpu_check(gpu, result, text, err);
 }
 
-b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+/* With the context current. Where launches are blocking each is told to be running alone. */
+static b1_status run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
 {
     b1_status st = b1i_gpu_launch_fits(gpu, launch, err);
-    if (!st) st = b1i_gpu_begin(gpu, err);
     if (st) return st;
-    b1i_gpu_submitted(gpu, 1, launch->kernel->name);
+    if (!gpu->blocking) return b1i_gpu_start(gpu, launch, false, "launching", "", err);
+    b1i_gpu_submitted(gpu, 1, b1i_gpu_launch_name(launch));
     st = b1i_gpu_start(gpu, launch, false, "launching", "", err);
-    if (st == B1_OK && gpu->blocking) b1i_gpu_submitted(gpu, 0, NULL);
+    if (st == B1_OK) b1i_gpu_submitted(gpu, 0, NULL);
+    return st;
+}
+
+b1_status b1i_gpu_run_each(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, int sets, int first, int times,
+                           b1_error *err)
+{
+    if (count < 1 || sets < 1 || times < 1) return B1_OK;
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    const long long all = (long long)count * times;
+    if (!gpu->blocking)
+        b1i_gpu_submitted(gpu, all < 1000000000 ? (int)all : 1000000000, b1i_gpu_launch_name(&launches[count - 1]));
+    for (int i = 0; st == B1_OK && i < times; i++) {
+        const b1i_gpu_launch *list = launches + (size_t)first * (size_t)count;
+        for (int k = 0; st == B1_OK && k < count; k++) st = run(gpu, &list[k], err);
+        first = first + 1 == sets ? 0 : first + 1;
+    }
     b1i_gpu_end(gpu);
     return st;
+}
+
+b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    return b1i_gpu_run_each(gpu, launch, 1, 1, 0, 1, err);
 }
 
 #endif
