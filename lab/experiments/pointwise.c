@@ -145,7 +145,8 @@ static b1_status prepare(void *user, b1_error *err)
     b1_status st;
     cell *c = user;
     size *s = c->size;
-    if (!c->work.work) { /* else it is a twin's turn */
+    const bool made = !c->work.work; /* else it is the twin of one that was prepared */
+    if (made) {
         B1I_TRY(b1i_cells_mode_fits(c->of->device, c->work.mode, c->work.kernels, err));
         B1I_TRY(sets_fit(c, err));
         B1I_TRY(make_size(c->of, s, err));
@@ -155,7 +156,7 @@ static b1_status prepare(void *user, b1_error *err)
     B1I_TRY(b1i_lab_work_driver.prepare(&c->work, err));
     return B1_OK;
 fail:
-    free_cell(c);
+    if (made) free_cell(c);
     return st;
 }
 
