@@ -47,7 +47,7 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
   set_property(SOURCE tests/test_gpu.c APPEND PROPERTY OBJECT_DEPENDS ${B1_FATBIN_FOLDER}/tests_gpu.fatbin)
   add_library(fake_cuda SHARED tests/fake_cuda.c)
   set_property(SOURCE tests/fake_cuda.c APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE}
-               -I${CMAKE_SOURCE_DIR}/src)
+               -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR})
   set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 C_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
   foreach(name test_gpu test_cuda_program)

@@ -41,6 +41,10 @@ typedef struct b1i_lab_cell_spec {
     json_t *facts;
 } b1i_lab_cell_spec;
 
+/* A cell's name as a file's, without a suffix: what is no letter, digit, '-', '_' or '.' becomes '-', so that
+ * "n=256/separate_stream" is "n-256-separate_stream". Cells whose names would meet so are refused. */
+void b1i_lab_file_name(const char *cell, char *name, size_t bytes);
+
 /* Adds a cell. Its place is its identity in a resumed run: an experiment adds the same cells in the same order for the
  * same options and device. */
 b1_status b1i_lab_add(b1i_lab *lab, const b1i_lab_cell_spec *spec, b1_error *err);
@@ -107,6 +111,7 @@ typedef struct b1i_lab_work_cell {
     b1_status (*poison)(void *user, b1_error *err);
     void *user;
     struct b1i_lab_work *work; /* made by prepare(); freed by b1i_lab_work_cell_end() */
+    long long fresh;           /* invocations since poison() */
 } b1i_lab_work_cell;
 extern const b1i_lab_driver b1i_lab_work_driver; /* user: a b1i_lab_work_cell */
 void b1i_lab_work_cell_end(b1i_lab_work_cell *cell);

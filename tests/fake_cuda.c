@@ -2,7 +2,7 @@
  *
  * A CUDA driver without a GPU, as libcuda.so.1: what src/gpu asks of one, in this process's memory. It runs the kernels
  * of tests/kernels/gpu.cu in C and treats all others as done at once. Strict where a driver is lenient: a
- * call without a current context fails, a stream that is captured takes launches alone, a failed launch spoils its
+ * call without a current context fails, a stream that is captured takes launches and memsets alone, a failed launch spoils its
  * capture, and every object is counted.
  *
  * A test steers it through the variables below, found with dlsym, and through the environment: FAKE_CUDA_VERSION,
@@ -10,6 +10,7 @@
  */
 #include "cuda/args.h"
 #include "kernels/gpu_args.h"
+#include "lab/kernels/probe_args.h"
 
 #include <cuda.h>
 #include <stdbool.h>
@@ -40,8 +41,11 @@ struct CUfunc_st {
     int shared;
 };
 struct CUgraphNode_st {
-    CUfunction function;
+    CUfunction function; /* NULL: a memset */
     unsigned char args[LAUNCH_BYTES];
+    CUdeviceptr to;
+    unsigned char byte;
+    size_t bytes;
 };
 struct CUgraph_st {
     size_t nodes, edges;
@@ -56,6 +60,8 @@ struct CUgraphExec_st {
 static struct CUfunc_st functions[] = {
     {"k_test_step", sizeof(test_gpu_args), 48 << 10},
     {"k_test_fault", sizeof(test_gpu_args), 48 << 10},
+    {"k_spin", sizeof(b1i_spin_args), 48 << 10},
+    {"k_clock", sizeof(b1i_clock_args), 48 << 10},
     {"k_read_plain", 32, 48 << 10},
     {"k_read_bulk", 32, 48 << 10},
     {"k_begin", sizeof(b1i_begin_args), 48 << 10},
@@ -354,13 +360,6 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream st
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream)
-{
-    CUresult r = in_stream(stream);
-    if (r) return r;
-    memset((void *)(uintptr_t)to, byte, bytes);
-    return CUDA_SUCCESS;
-}
 
 /* ---- modules and kernels ---- */
 
@@ -425,9 +424,29 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
     return CUDA_SUCCESS;
 }
 
+/* The kernels of the lab's probes, on the device's clock: 1500 MHz, a tick of 32 ns. */
+static bool run_probe(const char *name, const void *params)
+{
+    if (strcmp(name, "k_spin") == 0) {
+        b1i_spin_args q;
+        memcpy(&q, params, sizeof q);
+        fake_cuda_ms += (double)q.ns / 1e6;
+    } else if (strcmp(name, "k_clock") == 0) {
+        b1i_clock_args q;
+        memcpy(&q, params, sizeof q);
+        const uint64_t ns = (q.ns + 31) / 32 * 32, seen[] = {ns * 3 / 2, ns, 32};
+        memcpy((void *)(uintptr_t)q.out, seen, sizeof seen);
+        fake_cuda_ms += (double)ns / 1e6;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Runs a kernel at once; what goes wrong in it is seen by the calls after it. */
 static void run(CUfunction function, const void *params)
 {
+    if (run_probe(function->name, params)) return;
     fake_cuda_ms += 0.5;
     if (strcmp(function->name, "k_test_fault") == 0) stick(CUDA_ERROR_ILLEGAL_ADDRESS);
     if (strcmp(function->name, "k_test_step") != 0) return;
@@ -438,6 +457,15 @@ static void run(CUfunction function, const void *params)
     for (uint32_t i = 0; i < q.count; i++) out[i] = 3 * in[(7 * i + 1) % q.count] + q.value;
 }
 
+/* From the node before the last to the last. */
+static CUgraphEdgeData *add_edge(CUgraph graph)
+{
+    CUgraphNode node = &graph->node[graph->nodes - 1];
+    graph->from[graph->edges] = node - 1;
+    graph->to[graph->edges] = node;
+    return &graph->edge[graph->edges++];
+}
+
 /* A launch of a captured stream: a node, and the edge that leads to it. */
 static CUresult add_node(CUgraph graph, const CUlaunchConfig *config, CUfunction function, const void *params)
 {
@@ -446,12 +474,11 @@ static CUresult add_node(CUgraph graph, const CUlaunchConfig *config, CUfunction
     node->function = function;
     memcpy(node->args, params, function->arg_bytes);
     if (graph->nodes == 1) return CUDA_SUCCESS;
-    CUgraphEdgeData *edge = &graph->edge[graph->edges];
-    graph->from[graph->edges] = node - 1;
-    graph->to[graph->edges++] = node;
+    CUgraphEdgeData *edge = add_edge(graph);
     for (unsigned i = 0; i < config->numAttrs; i++) {
         if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) continue;
         if (!config->attrs[i].value.programmaticStreamSerializationAllowed) continue;
+        if (!(node - 1)->function) return CUDA_ERROR_INVALID_VALUE; /* a memset starts nothing early */
         edge->type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
         edge->from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
     }
@@ -473,6 +500,24 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
     else if (!r)
         run(function, params[0]);
     if (r && stream->captured) stream->spoilt = true;
+    return r;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream)
+{
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    CUgraph graph = stream->captured;
+    CUresult r = in_context();
+    if (!r && stream->spoilt) r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!r && graph && graph->nodes == NODES) r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r) {
+        if (graph) stream->spoilt = true;
+    } else if (graph) {
+        graph->node[graph->nodes++] = (struct CUgraphNode_st){.to = to, .byte = byte, .bytes = bytes};
+        if (graph->nodes > 1) add_edge(graph);
+    } else {
+        memset((void *)(uintptr_t)to, byte, bytes);
+    }
     return r;
 }
 
@@ -564,7 +609,13 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     CUresult r = in_stream(stream);
     if (r) return r;
-    for (size_t i = 0; i < exec->graph.nodes; i++) run(exec->graph.node[i].function, exec->graph.node[i].args);
+    for (size_t i = 0; i < exec->graph.nodes; i++) {
+        const struct CUgraphNode_st *n = &exec->graph.node[i];
+        if (n->function)
+            run(n->function, n->args);
+        else
+            memset((void *)(uintptr_t)n->to, n->byte, n->bytes);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -595,8 +646,7 @@ CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, C
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
     ENTER(in_context);
-    (void)node;
-    *type = CU_GRAPH_NODE_TYPE_KERNEL;
+    *type = node->function ? CU_GRAPH_NODE_TYPE_KERNEL : CU_GRAPH_NODE_TYPE_MEMSET;
     return CUDA_SUCCESS;
 }
 

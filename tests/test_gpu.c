@@ -750,7 +750,7 @@ static void captures_fail(void **state)
         *fake.fail_in = -1;
         if (st) {
             assert_int_equal(st, B1_DEVICE);
-            assert_non_null(strstr(e.message, n > 0 && n <= CHAIN ? "k_test_step" : "graph"));
+            assert_non_null(strstr(e.message, n > 1 && n <= CHAIN + 1 ? "k_test_step" : "graph"));
             assert_null(graph);
             assert_int_equal(*fake.live, live);
             assert_int_equal(b1i_alloc_live(), host_live);
@@ -764,7 +764,7 @@ static void captures_fail(void **state)
         assert_int_equal(*fake.depth, 0);
     }
     chain_check(gpu, &c, times);
-    assert_int_equal(n - 1, 1 + CHAIN + 1 + 2); /* begin, launches, end, instantiate and upload */
+    assert_int_equal(n - 1, 2 + CHAIN + 1 + 3); /* wait, begin; launches; end; instantiate, upload, wait */
     chain_free(gpu, &c);
     b1i_gpu_close(gpu);
 }

@@ -65,7 +65,7 @@ static b1_status make(b1i_gpu *gpu, b1i_gpu_graph *graph, const b1i_gpu_launch *
 {
     b1_status st;
     b1i_gpu_graph_setup *setup = &graph->setup;
-    B1I_CU(gpu, cuStreamSynchronize(gpu->stream), "waiting for it");
+    B1I_CU(gpu, cuStreamSynchronize(gpu->stream), "waiting to make a graph");
     b1i_gpu_submitted(gpu, 0, NULL);
     uint64_t start = b1i_now_ns();
     B1I_TRY(build(gpu, &graph->graph, launches, count, programmatic, err));
