@@ -3,6 +3,7 @@
  * Programs of the CUDA machine on GPUs of every size, on a driver that stands in for one (tests/fake_cuda.c): each
  * launch of each form and width fits the GPU's shared memory and grid, and the blocks of a linear launch have all
  * panels between them, its chunks all blocks of columns in whole rounds of the warps. Nothing is run.
+ * Also what is said of a BATCHONE_CUBLASLT that is no library: on this driver none works.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/cublaslt.h"
 #include "cuda/cuda.h"
 #include "tests/tiny_model.h"
 
@@ -133,10 +135,32 @@ static void test_card(void **state)
     b1i_gpu_close(gpu);
 }
 
+static void no_library_is_named(void **state)
+{
+    (void)state;
+    b1i_gpu *gpu = NULL;
+    b1i_cublaslt *lt = NULL;
+    b1_error err = {0};
+    if (!getenv("B1_FAKE_CUDA")) skip();
+#ifdef __SANITIZE_ADDRESS__
+    print_message("NVIDIA's library, where it is here, leaks when it does not start\n");
+    skip();
+#endif
+    assert_int_equal(b1i_gpu_open(0, &gpu, &err), B1_OK);
+    setenv("BATCHONE_CUBLASLT", "/etc/passwd", 1);
+    assert_int_equal(b1i_cublaslt_open(gpu, &lt, &err), B1_UNSUPPORTED);
+    assert_null(lt);
+    assert_non_null(strstr(err.message, "BATCHONE_CUBLASLT (/etc/passwd: ")); /* and the loader's reason */
+    unsetenv("BATCHONE_CUBLASLT");
+    b1i_gpu_close(gpu);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[sizeof cards / sizeof *cards];
-    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+    enum { CARDS = sizeof cards / sizeof *cards };
+    struct CMUnitTest tests[CARDS + 1];
+    for (size_t i = 0; i < CARDS; i++)
         tests[i] = (struct CMUnitTest){cards[i].name, test_card, NULL, NULL, (void *)(uintptr_t)&cards[i]};
+    tests[CARDS] = (struct CMUnitTest)cmocka_unit_test(no_library_is_named);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,7 @@ static bool try_folder(b1i_cublaslt *lt, const char *folder, char *why, size_t w
 
 static b1_status find_library(b1i_cublaslt *lt, b1_error *err)
 {
-    char why[256] = "";
+    char why[256] = "", at[256] = ""; /* at: where BATCHONE_CUBLASLT led */
     const char *given = getenv("BATCHONE_CUBLASLT");
     struct stat info;
     if (given && strcmp(given, "none") == 0)
@@ -144,15 +144,18 @@ static b1_status find_library(b1i_cublaslt *lt, b1_error *err)
     if (given && !*given) given = NULL;
     if (given && stat(given, &info) == 0 && S_ISDIR(info.st_mode)) {
         if (try_folder(lt, given, why, sizeof why)) return B1_OK;
-    } else if (given && try_library(lt, given, why, sizeof why)) {
-        return B1_OK;
+        snprintf(at, sizeof at, "%s", *why ? why + 2 : given);
+    } else if (given) {
+        if (try_library(lt, given, why, sizeof why)) return B1_OK;
+        const char *failure = *why ? why + 2 : dlerror();
+        snprintf(at, sizeof at, "%s", failure ? failure : given);
     }
+    *why = 0;
     if (try_folder(lt, "", why, sizeof why) || try_folder(lt, "/usr/local/cuda/lib64", why, sizeof why)) return B1_OK;
     return b1i_fail(err, B1_UNSUPPORTED,
                     "no usable cuBLASLt: looked for %s, %s and %s %s%s%sby the loader's path and in "
                     "/usr/local/cuda/lib64%s; BATCHONE_CUBLASLT may name a file or folder",
-                    names[0], names[1], names[2], given ? "at BATCHONE_CUBLASLT (" : "", given ? given : "",
-                    given ? "), " : "", why);
+                    names[0], names[1], names[2], given ? "at BATCHONE_CUBLASLT (" : "", at, given ? "), " : "", why);
 }
 
 /* ---- life ---- */
