@@ -32,7 +32,6 @@ typedef struct cell {
     b1i_tiles_fixture fixture;
     b1i_tiles_variant variant;
     char name[48];
-    bool prepared;
     b1i_tiles_args args;
     b1i_lab_op ops[B1I_TILES_OPS_MOST];
 } cell;
@@ -92,7 +91,6 @@ static b1_status prepare(void *user, b1_error *err)
     b1_status st = B1_OK;
     cell *c = user;
     const tiles *t = c->all;
-    if (c->prepared) return B1_OK; /* its twin was */
     if (c->variant == b1i_tiles_semaphore && t->units < 2)
         return b1i_fail(err, B1_UNSUPPORTED, "A and B of a job on different units need two, and here is one");
     if (t->resident[c->variant] > 1)
@@ -101,7 +99,6 @@ static b1_status prepare(void *user, b1_error *err)
     if (!c->args.counters) B1I_TRY(make_buffers(c, err));
     c->work.count = b1i_tiles_ops(c->variant, &c->args, t->units, t->shared_bytes, c->ops);
     B1I_TRY(b1i_lab_work_driver.prepare(&c->work, err));
-    c->prepared = true;
 fail:
     return st;
 }
