@@ -4,6 +4,8 @@
  */
 #include "lab/stats.h"
 
+#include "base/base.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,3 +26,45 @@ double b1i_percentile(double *values, size_t count, double p)
 }
 
 double b1i_median(double *values, size_t count) { return b1i_percentile(values, count, 50); }
+
+/* The probability that at most k of n independent trials with probability q succeed. */
+static double binomial_at_most(size_t k, size_t n, double q)
+{
+    double sum = 0;
+    for (size_t i = 0; i <= k && i <= n; i++)
+        sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) - lgamma((double)(n - i) + 1) + (double)i * log(q) +
+                   (double)(n - i) * log1p(-q));
+    return sum;
+}
+
+void b1i_percentile_interval(size_t count, double p, size_t *low, size_t *high)
+{
+    const double q = p / 100, tail = 0.025;
+    *low = *high = 0;
+    if (q <= 0 || q >= 1) return;
+    /* The percentile is below sample number `low` where fewer than `low` samples are below the percentile. */
+    while (*low < count && binomial_at_most(*low, count, q) <= tail) ++*low;
+    for (size_t at = count; at >= 1 && binomial_at_most(at - 1, count, q) >= 1 - tail; at--) *high = at;
+}
+
+void b1i_bootstrap_ratio(const double *a, const double *b, size_t count, size_t resamples, uint64_t seed, double *work,
+                         double *low, double *high)
+{
+    double *of_a = work, *of_b = work + count, *ratio = of_b + count;
+    for (size_t r = 0; r < resamples; r++) {
+        for (size_t k = 0; k < count; k++) {
+            uint64_t m = b1i_mix64(seed + r * count + k);
+            size_t pick = (size_t)(((unsigned __int128)m * count) >> 64);
+            of_a[k] = a[pick];
+            of_b[k] = b[pick];
+        }
+        double below = b1i_median(of_b, count);
+        ratio[r] = below > 0 ? b1i_median(of_a, count) / below : NAN;
+        if (isnan(ratio[r])) {
+            *low = *high = NAN;
+            return;
+        }
+    }
+    *low = b1i_percentile(ratio, resamples, 2.5);
+    *high = b1i_percentile(ratio, resamples, 97.5);
+}

@@ -26,7 +26,8 @@ b1_status b1i_trace_write(struct b1i_evidence *evidence, const char *name, const
 /* Reads a CSV; every row must be whole. The caller frees *out. */
 b1_status b1i_trace_read(const char *path, b1i_trace_span **out, size_t *count, b1_error *err);
 /* {"jobs", "units" (distinct), "early_jobs" (that begin B before the last A ends), "span_ns" (first A's begin to last
- * end), "complete" (each of the jobs 0 … jobs − 1 has one A and one B)}. NULL: no memory. */
+ * end), "complete" (each of the jobs 0 … jobs − 1 has one A and one B), "ordered" (no B begins before its A ends)}.
+ * NULL: no memory. */
 json_t *b1i_trace_facts(const b1i_trace_span *spans, size_t count);
 
 #endif

@@ -109,6 +109,8 @@ b1_status b1i_driver_device(const b1i_driver *cu, int ordinal, CUdevice *out, b1
     return B1_OK;
 }
 
+int b1i_gpu_toolkit(void) { return CUDA_VERSION; }
+
 int b1i_gpu_count(b1_error *err)
 {
     const b1i_driver *cu = b1i_driver_get(err);

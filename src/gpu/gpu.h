@@ -34,6 +34,8 @@ typedef struct b1i_gpu_info {
 
 /* The GPU that a device's name means: "cuda" is 0, "cuda:N" is N (no leading zero, at most three digits); −1: none. */
 int b1i_gpu_ordinal(const char *name);
+/* The CUDA version of the toolkit that compiled the kernels: 13000 is 13.0; 0: this build has none. */
+int b1i_gpu_toolkit(void);
 /* How many devices there are; 0 with a sentence in `err` where there is no driver or it is too old. */
 int b1i_gpu_count(b1_error *err);
 /* Without making a context; free_bytes is NVML's where it is there, else 0. */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * batchone lab: runs an experiment and leaves a directory of evidence; a table of what it found goes to stdout.
+ */
+#include "lab/lab.h"
+
+#include "app/app.h"
+#include "app/output.h"
+#include "lab/analysis.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_WIDTH = 37 };
+
+typedef struct lab_options {
+    const char *out, *device;
+    bool quick, resume, ncu, json;
+    int64_t rounds, threads;
+} lab_options;
+
+#define AT(field) offsetof(lab_options, field)
+static const b1i_option options[] = {
+    {"out", 'o', b1i_option_text, AT(out), "DIR", "the directory to make (needed)", 0, 0, NULL},
+    {"device", 0, b1i_option_device, AT(device), "NAME", "cpu, cuda, cuda:N or auto (auto)", 0, 0, b1i_device_word},
+    {"quick", 0, b1i_option_flag, AT(quick), NULL, "small sizes, for a look", 0, 0, NULL},
+    {"resume", 0, b1i_option_flag, AT(resume), NULL, "go on with an incomplete run in DIR", 0, 0, NULL},
+    {"rounds", 0, b1i_option_integer, AT(rounds), "N", "rounds to measure, 21 or more (21)", B1I_LAB_ROUNDS_LEAST, 1e6,
+     NULL},
+    {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
+    {"ncu", 0, b1i_option_flag, AT(ncu), NULL, "count bytes by Nsight Compute as well", 0, 0, NULL},
+    {"json", 0, b1i_option_flag, AT(json), NULL, "print the analysis as one JSON document", 0, 0, NULL},
+    {0},
+};
+
+static void print_experiments(void)
+{
+    for (int i = 0; b1i_experiments[i]; i++)
+        b1i_print_hint("%-12s %s", b1i_experiments[i]->name, b1i_experiments[i]->summary);
+}
+
+/* ---- the table ---- */
+
+static double number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+static const char *text(const json_t *row, const char *key)
+{
+    const char *value = json_string_value(json_object_get(row, key));
+    return value ? value : "";
+}
+
+/* Microseconds with about four figures. */
+static const char *microseconds(double ns, char *to, size_t bytes)
+{
+    double us = ns / 1e3;
+    snprintf(to, bytes, us < 10 ? "%.3f" : us < 100 ? "%.2f" : us < 1e4 ? "%.1f" : "%.0f", us);
+    return to;
+}
+
+static void print_row(const json_t *row)
+{
+    static const struct {
+        const char *kind, *shown;
+    } kinds[] = {{"host_single", "single"}, {"host_enqueue", "enqueue"}, {"device_interval", "device"}};
+    const char *name = text(row, "cell"), *kind = text(row, "kind"), *message = text(row, "message");
+    size_t length = strlen(name);
+    char median[24], low[24], high[24];
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(kinds[i].kind, kind) == 0) kind = kinds[i].shown;
+    /* The end of a long name tells more than its beginning. */
+    if (length > NAME_WIDTH)
+        printf("…%s", name + length - NAME_WIDTH + 1);
+    else
+        printf("%-*s", NAME_WIDTH, name);
+    if (number(row, "n") == 0) {
+        printf(" %-7s %s: %s\n", kind, text(row, "verdict"), message);
+        return;
+    }
+    printf(" %-7s %8s %7s–%-7s %s%s\n", kind, microseconds(number(row, "median_ns"), median, sizeof median),
+           microseconds(number(row, "p10_ns"), low, sizeof low), microseconds(number(row, "p90_ns"), high, sizeof high),
+           text(row, "verdict"), json_is_true(json_object_get(row, "host_bound")) ? ", host" : "");
+}
+
+static void print_table(const json_t *analysis, const char *out)
+{
+    const json_t *cells = json_object_get(analysis, "cells"), *pairs = json_object_get(analysis, "a_a");
+    printf("%-*s %-7s %8s %7s %-7s\n", NAME_WIDTH, "cell", "kind", "µs", "p10", " p90");
+    for (size_t i = 0; i < json_array_size(cells); i++) print_row(json_array_get(cells, i));
+    for (size_t i = 0; i < json_array_size(pairs); i++) {
+        const json_t *pair = json_array_get(pairs, i), *interval = json_object_get(pair, "interval");
+        printf("a/a %s, %s: %.3f [%.3f, %.3f]\n", text(pair, "cell"), text(pair, "kind"), number(pair, "ratio"),
+               json_number_value(json_array_get(interval, 0)), json_number_value(json_array_get(interval, 1)));
+    }
+    printf("%s: batchone verify checks it, batchone report shows it\n", out);
+}
+
+/* ---- the command ---- */
+
+/* A run's own path, for its hash and for profilers that start it. */
+static const char *own_path(char *path, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", path, bytes - 1);
+    if (n <= 0) return NULL;
+    path[n] = 0;
+    return path;
+}
+
+static void progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    b1i_progress_bar(user, what, done, total);
+}
+
+static b1_status print_result(const lab_options *o, b1_error *err)
+{
+    json_t *analysis;
+    b1_status st = b1i_analysis_read(o->out, &analysis, err);
+    if (st != B1_OK) return st;
+    if (o->json) return b1i_json_write(analysis, stdout, err);
+    print_table(analysis, o->out);
+    json_decref(analysis);
+    return B1_OK;
+}
+
+static int run_lab(const lab_options *o, const b1i_experiment *experiment)
+{
+    b1_error err = {0};
+    b1i_progress bar = {0};
+    char path[4096];
+    int failed = 0;
+    b1i_lab_options l = {.out = o->out,
+                         .threads = (int)o->threads,
+                         .rounds = (int)o->rounds,
+                         .quick = o->quick,
+                         .resume = o->resume,
+                         .ncu = o->ncu,
+                         .executable = own_path(path, sizeof path),
+                         .cancelled = b1i_cancel_asked,
+                         .progress = progress,
+                         .progress_user = &bar};
+    b1_status st = b1i_device_choose(o->device, NULL, 0, &l.device, &err);
+    if (st == B1_OK) st = b1i_lab_run(experiment, &l, &failed, &err);
+    b1i_progress_end(&bar);
+    if (st == B1_OK) st = print_result(o, &err);
+    if (st != B1_OK) {
+        int code = b1i_report(&err);
+        if (st == B1_CANCELLED) b1i_print_hint("the same command with --resume goes on with it");
+        return code;
+    }
+    if (!failed) return B1I_EXIT_OK;
+    b1i_print_error("lab: %d cell%s failed", failed, failed == 1 ? "" : "s");
+    return B1I_EXIT_FAILED;
+}
+
+static int run(const b1i_command *self, char **arguments)
+{
+    lab_options o = {0};
+    const char *name;
+    int count, code = b1i_options_parse(self, arguments, &o, &name, 1, 1, &count);
+    if (code != B1I_PARSED) return code;
+    const b1i_experiment *experiment = b1i_experiment_find(name);
+    if (!experiment) {
+        b1i_print_error("lab: there is no experiment \"%s\"", name);
+        print_experiments();
+        return B1I_EXIT_USAGE;
+    }
+    if (!o.out || !*o.out) {
+        b1i_print_error("lab: --out DIR is missing: the directory to make");
+        return B1I_EXIT_USAGE;
+    }
+    return run_lab(&o, experiment);
+}
+
+const b1i_command b1i_command_lab = {
+    .name = "lab",
+    .operands = "EXPERIMENT",
+    .summary = "Runs an experiment and leaves a directory that anybody can check.",
+    .notes =
+        "Experiments: pointwise, rms-softmax, tiles, launch, ceiling. Each cell is measured in shuffled rounds; host\n"
+        "single, host enqueue and device interval are three latencies, in microseconds here; \"host\" marks a device\n"
+        "interval that is the host's. DIR must not exist; Ctrl-C leaves it incomplete, and --resume goes on with it.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Verification of a run's directory: the manifest against what lies there, and what can be made again against what was
+ * kept. Nothing is written. See evidence.h.
+ */
+#include "lab/analysis.h"
+#include "lab/evidence.h"
+#include "lab/files.h"
+#include "lab/plan.h"
+#include "lab/trace_room.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What every run has. */
+static const char *const REQUIRED[] = {"plan.json",          "samples.jsonl",     "analysis.json",   "commands.json",
+                                       "device-before.json", "device-after.json", "environment.json"};
+enum { REQUIRED_COUNT = sizeof REQUIRED / sizeof *REQUIRED };
+
+typedef struct verification {
+    const char *directory;
+    void (*say)(void *user, const char *line);
+    void *user;
+    bool holds;
+    json_t *files; /* of the manifest: an array of entries that are as they must be */
+} verification;
+
+/* A line; what is no printable text of it becomes '?'. */
+__attribute__((format(printf, 2, 3))) static void differs(verification *v, const char *format, ...)
+{
+    char line[1200];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    v->holds = false;
+    if (v->say) v->say(v->user, line);
+}
+
+static void say_line(void *user, const char *line) { differs(user, "%s", line); }
+
+/* A failure to read what the run left is a difference; one of memory is not. */
+static b1_status as_difference(verification *v, b1_status st, const b1_error *why, b1_error *err)
+{
+    if (st == B1_MEMORY) return b1i_fail(err, st, "%s", why->message);
+    if (st != B1_OK) differs(v, "%s", why->message);
+    return B1_OK;
+}
+
+/* ---- the manifest ---- */
+
+static bool is_sha256(const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++)
+        if (!isdigit((unsigned char)text[i]) && !(text[i] >= 'a' && text[i] <= 'f')) return false;
+    return n == 64;
+}
+
+static const char *path_of(const json_t *entry) { return json_string_value(json_object_get(entry, "path")); }
+
+static const json_t *find(const verification *v, const char *path)
+{
+    for (size_t i = 0; i < json_array_size(v->files); i++)
+        if (strcmp(path_of(json_array_get(v->files, i)), path) == 0) return json_array_get(v->files, i);
+    return NULL;
+}
+
+static b1_status take_entry(verification *v, json_t *entry, size_t number, b1_error *err)
+{
+    const char *path, *hash;
+    json_int_t size;
+    if (json_unpack(entry, "{s:s,s:I,s:s!}", "path", &path, "size", &size, "sha256", &hash) != 0)
+        differs(v, "manifest.json: entry %zu has not exactly path, size and sha256", number);
+    else if (!b1i_lab_name_ok(path) || strcmp(path, "manifest.json") == 0)
+        differs(v, "manifest.json: \"%s\" is no path of a run's file", path);
+    else if (size < 0 || !is_sha256(hash))
+        differs(v, "manifest.json: size or sha256 of %s is none", path);
+    else if (find(v, path))
+        differs(v, "manifest.json: %s stands there twice", path);
+    else if (json_array_append(v->files, entry) != 0)
+        return b1i_fail(err, B1_MEMORY, "not enough memory for the manifest");
+    return B1_OK;
+}
+
+static b1_status read_manifest(verification *v, b1_error *err)
+{
+    json_t *manifest, *files;
+    const char *schema;
+    b1_error why = {0};
+    b1_status st = b1i_lab_read_json(v->directory, "manifest.json", &manifest, &why);
+    if (st != B1_OK) return as_difference(v, st, &why, err);
+    if (json_unpack(manifest, "{s:s,s:o!}", "schema", &schema, "files", &files) != 0 || !json_is_array(files))
+        differs(v, "manifest.json: has not exactly schema and files");
+    else if (strcmp(schema, "batchone.manifest/1") != 0)
+        differs(v, "manifest.json: the schema is \"%s\", not batchone.manifest/1", schema);
+    else
+        for (size_t i = 0; i < json_array_size(files) && st == B1_OK; i++)
+            st = take_entry(v, json_array_get(files, i), i, err);
+    json_decref(manifest);
+    return st;
+}
+
+/* ---- the files ---- */
+
+static b1_status check_file(verification *v, const json_t *entry, b1_error *err)
+{
+    const char *name = path_of(entry), *hash = json_string_value(json_object_get(entry, "sha256"));
+    json_int_t size = json_integer_value(json_object_get(entry, "size"));
+    char hex[65];
+    uint64_t bytes;
+    b1_error why = {0};
+    char *path = b1i_lab_join(v->directory, name);
+    if (!path) return b1i_fail_memory(err, strlen(name));
+    b1_status st = b1i_sha256_file(path, hex, &bytes, &why);
+    b1i_free(path);
+    if (st != B1_OK) return as_difference(v, st, &why, err);
+    if (bytes != (uint64_t)size)
+        differs(v, "%s: has %llu bytes, the manifest says %lld", name, (unsigned long long)bytes, (long long)size);
+    else if (strcmp(hex, hash) != 0)
+        differs(v, "%s: its SHA-256 is %s, the manifest says %s", name, hex, hash);
+    return B1_OK;
+}
+
+/* Whether a folder "x/" is one of a file of the manifest. */
+static bool has_files(const verification *v, const char *folder)
+{
+    for (size_t i = 0; i < json_array_size(v->files); i++)
+        if (strncmp(path_of(json_array_get(v->files, i)), folder, strlen(folder)) == 0) return true;
+    return false;
+}
+
+/* What lies there but is not of the run, and the files of it that are there. */
+static b1_status check_files(verification *v, b1_error *err)
+{
+    b1i_names names;
+    b1_error why = {0};
+    b1_status st = b1i_lab_list(v->directory, &names, &why);
+    if (st != B1_OK) return as_difference(v, st, &why, err);
+    for (size_t i = 0; i < names.count && st == B1_OK; i++) {
+        const char *name = names.items[i];
+        size_t length = strlen(name);
+        const json_t *entry = find(v, name);
+        if (name[length - 1] == '@')
+            differs(v, "%.*s: is neither a file nor a folder", (int)(length - 1), name);
+        else if (name[length - 1] == '/' && !has_files(v, name))
+            differs(v, "%s: is a folder that the manifest does not have", name);
+        else if (name[length - 1] != '/' && !entry && strcmp(name, "manifest.json") != 0)
+            differs(v, "%s: is not in the manifest", name);
+        else if (entry)
+            st = check_file(v, entry, err);
+    }
+    for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
+        const char *name = path_of(json_array_get(v->files, i));
+        bool there = false;
+        for (size_t k = 0; k < names.count && !there; k++) there = strcmp(names.items[k], name) == 0;
+        if (!there) differs(v, "%s: is missing", name);
+    }
+    b1i_names_free(&names);
+    for (int i = 0; i < REQUIRED_COUNT; i++)
+        if (!find(v, REQUIRED[i])) differs(v, "manifest.json: has no %s, which every run has", REQUIRED[i]);
+    return st;
+}
+
+/* ---- what can be made again ---- */
+
+static b1_status check_analysis(verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    json_t *stored = NULL, *made = NULL;
+    b1_status st = b1i_lab_read_json(v->directory, "analysis.json", &stored, &why);
+    if (st == B1_OK) st = b1i_analysis_make(v->directory, &made, &why);
+    if (st == B1_OK) b1i_analysis_equal(stored, made, say_line, v);
+    json_decref(stored);
+    json_decref(made);
+    return as_difference(v, st, &why, err);
+}
+
+/* The Perfetto file beside a trace says what its CSV says. */
+static b1_status check_trace(verification *v, const char *csv, b1_error *err)
+{
+    char beside[600];
+    b1_error why = {0};
+    b1i_trace_span *spans = NULL;
+    char *events = NULL, *kept = NULL, *path = b1i_lab_join(v->directory, csv);
+    size_t count, bytes, kept_bytes;
+    snprintf(beside, sizeof beside, "%.*s.perfetto.json", (int)(strlen(csv) - 4), csv);
+    b1_status st = path ? b1i_trace_read(path, &spans, &count, &why) : b1i_fail_memory(&why, strlen(csv));
+    if (st == B1_OK) st = b1i_trace_perfetto(spans, count, &events, &bytes, &why);
+    if (st == B1_OK) st = b1i_lab_read(v->directory, beside, &kept, &kept_bytes, &why);
+    if (st == B1_OK && (bytes != kept_bytes || memcmp(events, kept, bytes) != 0))
+        differs(v, "%s: is not what %s gives", beside, csv);
+    b1i_free(kept);
+    b1i_free(events);
+    b1i_free(spans);
+    b1i_free(path);
+    return as_difference(v, st, &why, err);
+}
+
+static b1_status check_traces(verification *v, b1_error *err)
+{
+    b1_status st = B1_OK;
+    for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
+        const char *name = path_of(json_array_get(v->files, i)), *end = strrchr(name, '.');
+        if (strncmp(name, "traces/", 7) == 0 && end && strcmp(end, ".csv") == 0) st = check_trace(v, name, err);
+    }
+    return st;
+}
+
+/* The environment is of the run that the plan is of. */
+static b1_status check_run(verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    b1i_plan plan = {0};
+    json_t *environment = NULL;
+    const char *run, *experiment, *device;
+    b1_status st = b1i_plan_read(v->directory, &plan, &why);
+    if (st == B1_OK) st = b1i_lab_read_json(v->directory, "environment.json", &environment, &why);
+    if (st == B1_OK) {
+        if (json_unpack(environment, "{s:s,s:s,s:s}", "run", &run, "experiment", &experiment, "device", &device) != 0)
+            differs(v, "environment.json: has no run, experiment or device");
+        else if (strcmp(run, plan.run) != 0 || strcmp(experiment, plan.experiment) != 0 ||
+                 strcmp(device, plan.device) != 0)
+            differs(v, "environment.json: is of the run %s (%s on %s), plan.json of %s (%s on %s)", run, experiment,
+                    device, plan.run, plan.experiment, plan.device);
+    }
+    json_decref(environment);
+    b1i_plan_free(&plan);
+    return as_difference(v, st, &why, err);
+}
+
+/* Each command's output that is said to be a file is one of the manifest's. */
+static b1_status check_commands(verification *v, b1_error *err)
+{
+    static const char *const streams[] = {"stdout", "stderr"};
+    b1_error why = {0};
+    json_t *document = NULL;
+    b1_status st = b1i_lab_read_json(v->directory, "commands.json", &document, &why);
+    const json_t *commands = json_object_get(document, "commands");
+    if (st == B1_OK && !json_is_array(commands)) differs(v, "commands.json: has no commands");
+    for (size_t i = 0; i < json_array_size(commands); i++)
+        for (int k = 0; k < 2; k++) {
+            const json_t *stream = json_object_get(json_array_get(commands, i), streams[k]);
+            const char *file = json_string_value(json_object_get(stream, "file"));
+            if (!json_is_object(stream) && !json_is_null(stream))
+                differs(v, "commands.json: command %zu has no %s", i, streams[k]);
+            else if (file && !find(v, file))
+                differs(v, "commands.json: %s of command %zu is in %s, which is not there", streams[k], i, file);
+        }
+    json_decref(document);
+    return as_difference(v, st, &why, err);
+}
+
+/* ---- all ---- */
+
+/* A directory that is not sealed: why. */
+static void say_state(verification *v, b1i_evidence_state is)
+{
+    json_t *failed;
+    if (is == b1i_evidence_incomplete) {
+        differs(v, "%s: is incomplete: no manifest.json seals it", v->directory);
+    } else if (is == b1i_evidence_failed) {
+        const char *reason = NULL;
+        if (b1i_lab_read_json(v->directory, "failed.json", &failed, NULL) != B1_OK) failed = NULL;
+        reason = json_string_value(json_object_get(failed, "reason"));
+        differs(v, "%s: is a run that failed: %s", v->directory, reason ? reason : "for a reason that cannot be read");
+        json_decref(failed);
+    } else {
+        differs(v, "%s: is no run of the lab", v->directory);
+    }
+}
+
+b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, const char *line), void *user, bool *holds,
+                              b1_error *err)
+{
+    b1_status st = B1_OK;
+    verification v = {directory, say, user, true, NULL};
+    b1i_evidence_state is = b1i_evidence_look(directory);
+    *holds = false;
+    if (is == b1i_evidence_none) return b1i_fail(err, B1_IO, "there is no %s", directory);
+    if (is != b1i_evidence_sealed) {
+        say_state(&v, is);
+        return B1_OK;
+    }
+    if (!(v.files = json_array())) return b1i_fail_memory(err, sizeof v);
+    B1I_TRY(read_manifest(&v, err));
+    B1I_TRY(check_files(&v, err));
+    B1I_TRY(check_run(&v, err));
+    B1I_TRY(check_commands(&v, err));
+    B1I_TRY(check_traces(&v, err));
+    B1I_TRY(check_analysis(&v, err));
+    *holds = v.holds;
+fail:
+    json_decref(v.files);
+    return st;
+}
