@@ -15,7 +15,8 @@
 #define BULK 0
 #endif
 
-namespace {
+namespace
+{
 
 /* ---- one access ---- */
 __device__ __forceinline__ void load(uint32_t &v, const char *p)
@@ -36,7 +37,8 @@ __device__ __forceinline__ void store(char *p, uint32_t v)
 }
 __device__ __forceinline__ void store(char *p, uint4 v)
 {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
 }
 /* Evicted first. */
 __device__ __forceinline__ void store_streaming(char *p, uint4 v)

@@ -20,12 +20,12 @@ enum {
  * by word of a tile, its place in the tile × B1I_BAND_STEP + seed. */
 #define B1I_BAND_STEP 0x9e3779b1u
 typedef struct b1i_band_args {
-    uint64_t from, to;   /* [units][part] bytes, 256-byte aligned */
-    uint64_t out;        /* uint64 [units]: what a unit's reading gives */
-    uint32_t part;       /* bytes of a unit */
-    uint32_t passes;     /* odd, so that the sum of all passes says what the sum of one is */
+    uint64_t from, to; /* [units][part] bytes, 256-byte aligned */
+    uint64_t out;      /* uint64 [units]: what a unit's reading gives */
+    uint32_t part;     /* bytes of a unit */
+    uint32_t passes;   /* odd, so that the sum of all passes says what the sum of one is */
     uint32_t seed;
-    uint32_t slots;      /* of the ring: 6 or more */
+    uint32_t slots; /* of the ring: 6 or more */
 } b1i_band_args;
 
 #endif

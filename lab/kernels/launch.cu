@@ -9,7 +9,8 @@
 
 #include "common.cuh"
 
-namespace {
+namespace
+{
 
 constexpr int POLLS = 1 << 22;
 
@@ -69,7 +70,10 @@ __device__ __forceinline__ uint32_t *line(const b1i_sync_args &a, uint32_t i)
 }
 
 /* The threads that meet, of their block alone; the load's never come here. */
-__device__ __forceinline__ void meet_in_block() { asm volatile("bar.sync 1, %0;" ::"n"((int)B1I_SYNC_MEMBERS) : "memory"); }
+__device__ __forceinline__ void meet_in_block()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"((int)B1I_SYNC_MEMBERS) : "memory");
+}
 
 /* The load: reads the block's part in a circle until the block's members say stop. */
 __device__ __forceinline__ void be_load(const b1i_sync_args &a, const volatile int *stop)
@@ -168,7 +172,8 @@ extern "C" __global__ void __launch_bounds__(B1I_SYNC_THREADS, 1) k_barrier(cons
     if (wrong) atomicAdd((unsigned long long *)out + B1I_SYNC_WRONG, (unsigned long long)wrong);
 }
 
-namespace {
+namespace
+{
 
 /* One of the two: says its turn in the other's line and waits for the answer in its own; block 0 begins. */
 template <bool ORDERED> __device__ __forceinline__ void play(const b1i_sync_args &a)
@@ -182,7 +187,8 @@ template <bool ORDERED> __device__ __forceinline__ void play(const b1i_sync_args
         int polls = 0;
         if (begins && turn == a.warm + 1) out[B1I_SYNC_FROM] = global_ns();
         if (begins) ORDERED ? tell_release(other, turn) : tell_relaxed(other, turn);
-        while ((ORDERED ? look_acquire(own) : look_relaxed(own)) < turn && ++polls < POLLS) {}
+        while ((ORDERED ? look_acquire(own) : look_relaxed(own)) < turn && ++polls < POLLS) {
+        }
         wrong = polls == POLLS;
         if (!begins) ORDERED ? tell_release(other, turn) : tell_relaxed(other, turn);
     }
