@@ -188,8 +188,9 @@ static b1_status check(void *user, b1_error *err)
     const cell *c = user;
     const size *s = c->size;
     const size_t bytes = array_bytes(s);
-    float *x = b1i_malloc(2 * bytes), *y = x + elements(s);
+    float *x = b1i_malloc(2 * bytes), *y;
     if (!x) return b1i_fail_memory(err, 2 * bytes);
+    y = x + elements(s);
     B1I_TRY(b1i_lab_get(c->of->device, y, c->y, bytes, err));
     if (b1i_lab_plant) b1i_lab_plant(c->name, y, bytes);
     make_x(x, s);
