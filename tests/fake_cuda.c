@@ -2,8 +2,8 @@
  *
  * A CUDA driver without a GPU, as libcuda.so.1: what src/gpu asks of one, in this process's memory. It runs the kernels
  * of tests/kernels/gpu.cu in C and treats all others as done at once. Strict where a driver is lenient: a
- * call without a current context fails, a stream that is captured takes launches and memsets alone, a failed launch spoils its
- * capture, and every object is counted.
+ * call without a current context fails, a stream that is captured takes launches and memsets alone, a failed launch
+ * spoils its capture, and every object is counted.
  *
  * A test steers it through the variables below, found with dlsym, and through the environment: FAKE_CUDA_VERSION,
  * FAKE_CUDA_DEVICES, FAKE_CUDA_MAJOR, FAKE_CUDA_SMS, FAKE_CUDA_SHARED (bytes that a block may opt in to).
@@ -360,7 +360,6 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream st
     return CUDA_SUCCESS;
 }
 
-
 /* ---- modules and kernels ---- */
 
 CUresult cuModuleLoadData(CUmodule *out, const void *image)
@@ -663,3 +662,8 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flag
     fclose(f);
     return CUDA_SUCCESS;
 }
+
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+CUresult cuProfilerStart(void) { return in_context(); }
+CUresult cuProfilerStop(void) { return in_context(); }

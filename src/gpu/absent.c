@@ -312,6 +312,30 @@ void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
     *out = (b1i_gpu_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_mw = -1, .temperature_c = -1};
 }
 
+b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
+{
+    (void)gpu;
+    (void)graphs;
+    return absent(err);
+}
+
+b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error *err)
+{
+    (void)gpu;
+    *out = (b1i_gpu_activities){0};
+    return absent(err);
+}
+
+void b1i_gpu_activities_free(b1i_gpu_activities *activities) { (void)activities; }
+unsigned b1i_gpu_cupti_version(void) { return 0; }
+
+b1_status b1i_gpu_profiler(b1i_gpu *gpu, bool on, b1_error *err)
+{
+    (void)gpu;
+    (void)on;
+    return absent(err);
+}
+
 b1_status b1i_gpu_read_ceiling(b1i_gpu *gpu, b1i_gpu_ptr memory, size_t bytes, int passes, double *gbps,
                                const char **method, b1_error *err)
 {

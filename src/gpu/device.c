@@ -271,6 +271,17 @@ b1_status b1i_gpu_query(b1i_gpu *gpu, bool *done, b1_error *err)
     return st;
 }
 
+b1_status b1i_gpu_profiler(b1i_gpu *gpu, bool on, b1_error *err)
+{
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    CUresult result = gpu->cu->cuStreamSynchronize(gpu->stream);
+    if (!result) result = on ? gpu->cu->cuProfilerStart() : gpu->cu->cuProfilerStop();
+    st = b1i_gpu_check(gpu, result, on ? "starting the profiler" : "stopping the profiler", err);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
 void b1i_gpu_seen_done(b1i_gpu *gpu) { b1i_gpu_submitted(gpu, 0, NULL); }
 
 #endif

@@ -14,6 +14,10 @@
 #include <cuda.h>
 #include <pthread.h>
 
+/* Of cudaProfiler.h, which not every toolkit's folder has. */
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
+
 /* Names as <cuda.h> maps them: its macros name the version of each entry point that its types belong to, and are
  * expanded wherever a name of this list is used. */
 /* clang-format off */
@@ -30,7 +34,8 @@
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) \
     X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) \
     X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphGetNodes) X(cuGraphGetEdges_v2) \
-    X(cuGraphNodeGetType) X(cuGraphDebugDotPrint)
+    X(cuGraphNodeGetType) X(cuGraphDebugDotPrint) \
+    X(cuProfilerStart) X(cuProfilerStop)
 /* clang-format on */
 
 typedef struct b1i_driver {

@@ -160,6 +160,29 @@ typedef struct b1i_gpu_clocks {
 } b1i_gpu_clocks;
 void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out);
 
+/* ---- what the device did, by CUPTI's activity records: for a pass of its own, for it costs time ---- */
+typedef enum b1i_gpu_did { b1i_gpu_did_kernel, b1i_gpu_did_memset, b1i_gpu_did_copy, b1i_gpu_did_graph } b1i_gpu_did;
+typedef struct b1i_gpu_activity {
+    b1i_gpu_did did;
+    uint32_t graph;            /* the graph that it was, or was a node of; 0: none */
+    uint64_t begin_ns, end_ns; /* both 0: not known */
+    char name[64];             /* of a kernel, cut where it is longer; else "" */
+} b1i_gpu_activity;
+typedef struct b1i_gpu_activities {
+    b1i_gpu_activity *items; /* [count], by their beginnings */
+    size_t count, dropped;   /* dropped: records that CUPTI or memory lost */
+} b1i_gpu_activities;
+/* Records from now on; `graphs`: a graph is one record and its nodes have none, else each of its nodes has one. Graphs
+ * are made after this. One recording at a time in a process. B1_UNSUPPORTED: there is no CUPTI, or it refuses. */
+b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err);
+/* Waits, and ends it; also after a failure. *out is freed by b1i_gpu_activities_free(). */
+b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error *err);
+void b1i_gpu_activities_free(b1i_gpu_activities *activities);
+/* CUPTI's version, as it counts; 0: none was opened. */
+unsigned b1i_gpu_cupti_version(void);
+/* Tells a profiler that is around this process (Nsight Compute) where to begin and to end. */
+b1_status b1i_gpu_profiler(b1i_gpu *gpu, bool on, b1_error *err);
+
 /* ---- the read ceiling ---- */
 /* GB/s of reading `bytes` of `memory`, the best of plain loads and bulk copies, each the median of `passes` timed by
  * events; *method is "plain" or "bulk". */
