@@ -137,16 +137,35 @@ json_t *b1i_device_record(int ordinal, json_t *before, json_t *after)
 
 static json_t *known(int value) { return value < 0 ? json_null() : json_integer(value); }
 
+/* Other processes that compute there: unknown where this one is not among those that NVML shows, as in a container that
+ * numbers its processes anew. */
+static json_t *others(const b1i_gpu_health *h)
+{
+    if (h->processes < 0 || (h->processes > 0 && !h->listed)) return json_null();
+    return json_integer(h->processes - (h->processes > 0));
+}
+
+static json_t *ecc(const b1i_gpu_health *h)
+{
+    if (h->ecc < 0) return json_null();
+    return json_pack("{s:b,s:o,s:o}", "on", h->ecc, "corrected",
+                     h->ecc_corrected < 0 ? json_null() : json_integer(h->ecc_corrected), "uncorrected",
+                     h->ecc_uncorrected < 0 ? json_null() : json_integer(h->ecc_uncorrected));
+}
+
 json_t *b1i_device_state(int ordinal)
 {
     b1i_gpu_clocks c;
+    b1i_gpu_health h;
     json_t *reasons = json_array();
     b1i_gpu_clocks_read(ordinal, &c);
+    b1i_gpu_health_read(ordinal, &h);
     for (int i = 0; reasons && i < REASON_COUNT; i++)
         if (c.throttle & REASONS[i].bit) json_array_append_new(reasons, json_string(REASONS[i].name));
-    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "sm_mhz", known(c.sm_mhz), "memory_mhz", known(c.memory_mhz), "power_w",
-                     c.power_mw < 0 ? json_null() : json_real(c.power_mw / 1e3), "temperature_c",
-                     known(c.temperature_c), "throttle", reasons);
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "sm_mhz", known(c.sm_mhz), "memory_mhz", known(c.memory_mhz),
+                     "power_w", c.power_mw < 0 ? json_null() : json_real(c.power_mw / 1e3), "temperature_c",
+                     known(c.temperature_c), "throttle", reasons, "ecc", ecc(&h), "compute_processes",
+                     known(h.processes), "other_processes", others(&h));
 }
 
 uint64_t b1i_device_throttle(int ordinal)

@@ -51,7 +51,9 @@ b1_status b1i_device_facts(int ordinal, b1i_gpu_facts *out, b1_error *err);
  * "memory_bytes", "before", "after"}; null where the GPU says nothing. `before` and `after` are b1i_device_state()
  * then, taken over. A new reference; NULL: no memory. */
 json_t *b1i_device_record(int ordinal, json_t *before, json_t *after);
-/* {"sm_mhz", "memory_mhz", "power_w", "temperature_c", "throttle": [reason, …]}, each null where NVML is silent. */
+/* {"sm_mhz", "memory_mhz", "power_w", "temperature_c", "throttle": [reason, …], "ecc": {"on", "corrected",
+ * "uncorrected"} (errors since the driver was loaded), "compute_processes" (with a context there), "other_processes"
+ * (but this one)}, each null where NVML is silent. */
 json_t *b1i_device_state(int ordinal);
 /* Reasons to run slower than asked that the GPU gives now, as NVML's bits; those that are no throttling (idle, clocks
  * that were set, a display) left out. */

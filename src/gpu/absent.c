@@ -312,6 +312,12 @@ void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
     *out = (b1i_gpu_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_mw = -1, .temperature_c = -1};
 }
 
+void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out)
+{
+    (void)ordinal;
+    *out = (b1i_gpu_health){-1, -1, -1, -1, -1};
+}
+
 b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
 {
     (void)gpu;

@@ -159,6 +159,13 @@ typedef struct b1i_gpu_clocks {
     uint64_t throttle; /* NVML's reasons, without "idle" and "applications clocks" */
 } b1i_gpu_clocks;
 void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out);
+typedef struct b1i_gpu_health {
+    int ecc;                                /* 1: on; 0: off */
+    int64_t ecc_corrected, ecc_uncorrected; /* errors since the driver was loaded */
+    int processes;                          /* that have a compute context on it, of everybody that NVML may see */
+    int listed;                             /* whether this one is among them, by its number */
+} b1i_gpu_health;
+void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out); /* -1: NVML does not say */
 
 /* ---- what the device did, by CUPTI's activity records: for a pass of its own, for it costs time ---- */
 typedef enum b1i_gpu_did { b1i_gpu_did_kernel, b1i_gpu_did_memset, b1i_gpu_did_copy, b1i_gpu_did_graph } b1i_gpu_did;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVML, opened at run time: clocks, power, temperature, throttle reasons, free memory. It is optional: what it does not
- * say is -1 (0 for throttle reasons and free memory), and that is no error.
+ * NVML, opened at run time: clocks, power, temperature, throttle reasons, free memory, ECC, who else computes. It is
+ * optional: what it does not say is -1 (0 for throttle reasons and free memory), and that is no error.
  *
  * Its few entry points are declared here, for not every toolkit brings its header. Devices are found by UUID, as NVML
  * counts also those that CUDA_VISIBLE_DEVICES hides.
@@ -15,12 +15,23 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct nvml_memory {
     unsigned long long total, free, used;
 } nvml_memory;
 
+typedef struct nvml_process {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+} nvml_process;
+
 enum {
+    PROCESSES = 256, /* looked at */
+    ECC_CORRECTED = 0,
+    ECC_UNCORRECTED = 1,
+    ECC_SINCE_LOADED = 0,
     CLOCK_SM = 1,
     CLOCK_MEMORY = 2,
     SENSOR_GPU = 0,
@@ -38,6 +49,10 @@ static struct {
     int (*power)(void *device, unsigned *milliwatts);
     int (*temperature)(void *device, int sensor, unsigned *celsius);
     int (*throttle)(void *device, unsigned long long *reasons);
+    /* These may be missing. */
+    int (*ecc)(void *device, int *now, int *pending);
+    int (*ecc_errors)(void *device, int kind, int counter, unsigned long long *count);
+    int (*processes)(void *device, unsigned *count, nvml_process *out);
 } nvml = {.once = PTHREAD_ONCE_INIT};
 
 static bool find(void *library, const char *name, void *entry)
@@ -58,6 +73,9 @@ static void open_once(void)
                find(library, "nvmlDeviceGetTemperature", &nvml.temperature) &&
                (find(library, "nvmlDeviceGetCurrentClocksEventReasons", &nvml.throttle) ||
                 find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &nvml.throttle));
+    find(library, "nvmlDeviceGetEccMode", &nvml.ecc);
+    find(library, "nvmlDeviceGetTotalEccErrors", &nvml.ecc_errors);
+    find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml.processes);
     nvml.there = all && nvml.init() == 0;
 }
 
@@ -79,16 +97,22 @@ uint64_t b1i_nvml_free_bytes(const char *uuid)
     return device && nvml.memory(device, &memory) == 0 ? memory.free : 0;
 }
 
-void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
+/* NVML's device of the driver's number. */
+static void *device_at(int ordinal)
 {
-    *out = (b1i_gpu_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_mw = -1, .temperature_c = -1};
     const b1i_driver *cu = b1i_driver_get(NULL);
     CUdevice which;
     CUuuid id;
     char uuid[48];
-    if (!cu || b1i_driver_device(cu, ordinal, &which, NULL) || cu->cuDeviceGetUuid(&id, which)) return;
+    if (!cu || b1i_driver_device(cu, ordinal, &which, NULL) || cu->cuDeviceGetUuid(&id, which)) return NULL;
     b1i_driver_write_uuid(uuid, sizeof uuid, &id);
-    void *device = device_of(uuid);
+    return device_of(uuid);
+}
+
+void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
+{
+    *out = (b1i_gpu_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_mw = -1, .temperature_c = -1};
+    void *device = device_at(ordinal);
     if (!device) return;
     unsigned value = 0;
     unsigned long long reasons = 0;
@@ -98,6 +122,31 @@ void b1i_gpu_clocks_read(int ordinal, b1i_gpu_clocks *out)
     if (nvml.temperature(device, SENSOR_GPU, &value) == 0) out->temperature_c = (int)value;
     if (nvml.throttle(device, &reasons) == 0)
         out->throttle = reasons & ~(unsigned long long)(REASON_IDLE | REASON_APPLICATION_CLOCKS);
+}
+
+/* ECC errors of a kind; -1: unknown. */
+static int64_t ecc_errors(void *device, int kind)
+{
+    unsigned long long count = 0;
+    if (!nvml.ecc_errors || nvml.ecc_errors(device, kind, ECC_SINCE_LOADED, &count) != 0) return -1;
+    return count < INT64_MAX ? (int64_t)count : INT64_MAX;
+}
+
+void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out)
+{
+    *out = (b1i_gpu_health){-1, -1, -1, -1, -1};
+    void *device = device_at(ordinal);
+    if (!device) return;
+    int now = 0, pending = 0;
+    nvml_process process[PROCESSES];
+    unsigned count = PROCESSES;
+    if (nvml.ecc && nvml.ecc(device, &now, &pending) == 0) out->ecc = now;
+    out->ecc_corrected = ecc_errors(device, ECC_CORRECTED);
+    out->ecc_uncorrected = ecc_errors(device, ECC_UNCORRECTED);
+    if (!nvml.processes || nvml.processes(device, &count, process) != 0) return;
+    out->processes = (int)count;
+    out->listed = 0;
+    for (unsigned i = 0; i < count; i++) out->listed |= process[i].pid == (unsigned)getpid();
 }
 
 #endif
