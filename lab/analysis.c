@@ -34,7 +34,7 @@ typedef struct series {
 
 typedef struct analysis {
     const char *directory;
-    b1i_plan plan;
+    b1i_lab_plan plan;
     b1i_samples samples;
     double *work;    /* [5 · (rounds + 1) + RESAMPLES] */
     double *medians; /* [cells · kinds], NaN where there is none */
@@ -87,7 +87,7 @@ static json_t *interval(series *s)
 }
 
 /* The row of a cell that has no figures. */
-static json_t *row_without(const b1i_plan_cell *c, int kind)
+static json_t *row_without(const b1i_lab_plan_cell *c, int kind)
 {
     return json_pack("{s:s,s:s,s:i,s:n,s:n,s:n,s:i,s:b,s:n,s:n,s:i,s:s,s:s?,s:O}", "cell", c->name, "kind",
                      b1i_lab_kind_names[kind], "n", 0, "median_ns", "p10_ns", "p90_ns", "depth", c->depth, "host_bound",
@@ -97,7 +97,7 @@ static json_t *row_without(const b1i_plan_cell *c, int kind)
 
 static json_t *row_of(analysis *a, size_t cell, int kind)
 {
-    const b1i_plan_cell *c = &a->plan.cells[cell];
+    const b1i_lab_plan_cell *c = &a->plan.cells[cell];
     series *s = &a->s;
     double p10 = part_of(s, 0, s->count, 10), median = part_of(s, 0, s->count, 50), p90 = part_of(s, 0, s->count, 90);
     double enqueue = a->medians[cell * b1i_lab_kinds + b1i_host_enqueue];
@@ -124,7 +124,7 @@ static b1_status cells(analysis *a, b1_error *err)
 {
     for (size_t i = 0; i < a->plan.count; i++)
         for (int k = 0; k < b1i_lab_kinds; k++) {
-            const b1i_plan_cell *c = &a->plan.cells[i];
+            const b1i_lab_plan_cell *c = &a->plan.cells[i];
             a->medians[i * b1i_lab_kinds + (size_t)k] = NAN;
             if (!(c->kinds & 1u << k)) continue;
             gather(a, i, k);
@@ -139,7 +139,7 @@ static b1_status cells(analysis *a, b1_error *err)
 
 static json_t *pair_row(analysis *a, size_t twin, int kind)
 {
-    const b1i_plan_cell *c = &a->plan.cells[twin], *of = &a->plan.cells[c->twin_of];
+    const b1i_lab_plan_cell *c = &a->plan.cells[twin], *of = &a->plan.cells[c->twin_of];
     size_t n = (size_t)a->plan.rounds, k = (size_t)kind;
     double *first = a->work, *second = first + n, *work = second + n, low = NAN, high = NAN;
     uint64_t seed = b1i_mix64(a->plan.seed + twin * b1i_lab_kinds + k) >> 11;
@@ -158,7 +158,7 @@ static b1_status pairs(analysis *a, b1_error *err)
 {
     for (size_t i = 0; i < a->plan.count; i++)
         for (int k = 0; k < b1i_lab_kinds; k++) {
-            const b1i_plan_cell *c = &a->plan.cells[i];
+            const b1i_lab_plan_cell *c = &a->plan.cells[i];
             if (c->twin_of < 0 || c->status != b1i_cell_ok || a->plan.cells[c->twin_of].status != b1i_cell_ok ||
                 !(c->kinds & a->plan.cells[c->twin_of].kinds & 1u << k))
                 continue;
@@ -170,7 +170,7 @@ static b1_status pairs(analysis *a, b1_error *err)
 /* ---- traces ---- */
 
 /* The cell whose name as a file's is traces/NAME.csv; −1: none. */
-static int cell_of_trace(const b1i_plan *plan, const char *file)
+static int cell_of_trace(const b1i_lab_plan *plan, const char *file)
 {
     char name[256], expected[300];
     for (size_t i = 0; i < plan->count; i++) {
@@ -243,7 +243,7 @@ b1_status b1i_analysis_make(const char *directory, json_t **out, b1_error *err)
     b1_status st;
     analysis a = {.directory = directory};
     *out = NULL;
-    B1I_TRY(b1i_plan_read(directory, &a.plan, err));
+    B1I_TRY(b1i_lab_plan_read(directory, &a.plan, err));
     B1I_TRY(b1i_samples_read(directory, &a.plan, true, &a.samples, err));
     B1I_TRY(make_room(&a, err));
     B1I_TRY(cells(&a, err));
@@ -260,7 +260,7 @@ fail:
     b1i_free(a.work);
     b1i_free(a.medians);
     b1i_samples_free(&a.samples);
-    b1i_plan_free(&a.plan);
+    b1i_lab_plan_free(&a.plan);
     return st;
 }
 

@@ -211,7 +211,7 @@ static bool name_run(char *run, size_t bytes)
 b1_status b1i_environment_identify(b1i_lab *lab, b1_error *err)
 {
     b1_status st = B1_OK;
-    b1i_plan *p = &lab->plan;
+    b1i_lab_plan *p = &lab->plan;
     b1i_gpu_facts facts;
     uint64_t bytes;
     char cpu[256];

@@ -51,9 +51,9 @@ static bool taken(const b1i_lab *lab, const char *name)
 static b1_status add(b1i_lab *lab, const char *name, const b1i_lab_driven *driven, json_t *facts, int twin_of,
                      b1_error *err)
 {
-    b1i_plan *plan = &lab->plan;
+    b1i_lab_plan *plan = &lab->plan;
     b1_status st = B1_OK;
-    b1i_plan_cell cell = {.facts = facts ? facts : json_object(), .depth = 1, .twin_of = twin_of};
+    b1i_lab_plan_cell cell = {.facts = facts ? facts : json_object(), .depth = 1, .twin_of = twin_of};
     for (int k = 0; k < b1i_lab_kinds; k++)
         if (driven->driver->measure[k]) cell.kinds |= 1u << k;
     if (lab->started || !name_fits(name) || taken(lab, name) || !cell.kinds || (facts && !json_is_object(facts)))
@@ -86,7 +86,7 @@ b1_status b1i_lab_add(b1i_lab *lab, const b1i_lab_cell_spec *spec, b1_error *err
 b1_status b1i_lab_add_twin(b1i_lab *lab, const char *name, b1_error *err)
 {
     char twin[NAME_MOST + 8];
-    int of = b1i_plan_find(&lab->plan, name);
+    int of = b1i_lab_plan_find(&lab->plan, name);
     if (of < 0) return b1i_fail(err, B1_ARGUMENT, "the lab has no cell \"%s\" to repeat", name);
     snprintf(twin, sizeof twin, "a/a %s", name);
     b1i_lab_driven driven = lab->cells[of];
@@ -95,7 +95,7 @@ b1_status b1i_lab_add_twin(b1i_lab *lab, const char *name, b1_error *err)
 
 bool b1i_lab_cell_ok(const b1i_lab *lab, const char *name)
 {
-    int at = b1i_plan_find(&lab->plan, name);
+    int at = b1i_lab_plan_find(&lab->plan, name);
     return at >= 0 && lab->started && lab->plan.cells[at].status == b1i_cell_ok;
 }
 

@@ -14,7 +14,7 @@ enum { CELLS_MOST = 100000, ROUNDS_MOST = 1000000 };
 
 const char *const b1i_cell_status_names[b1i_cell_statuses] = {"ok", "unsupported", "out_of_memory", "failed"};
 
-void b1i_plan_free(b1i_plan *plan)
+void b1i_lab_plan_free(b1i_lab_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
         b1i_free(plan->cells[i].name);
@@ -24,12 +24,12 @@ void b1i_plan_free(b1i_plan *plan)
     b1i_free(plan->cells);
     b1i_free(plan->experiment);
     b1i_free(plan->device_name);
-    *plan = (b1i_plan){0};
+    *plan = (b1i_lab_plan){0};
 }
 
 /* ---- order ---- */
 
-size_t b1i_plan_order(const b1i_plan *plan, int round, size_t *order)
+size_t b1i_lab_plan_order(const b1i_lab_plan *plan, int round, size_t *order)
 {
     size_t count = 0;
     for (size_t i = 0; i < plan->count; i++)
@@ -44,7 +44,7 @@ size_t b1i_plan_order(const b1i_plan *plan, int round, size_t *order)
     return count;
 }
 
-size_t b1i_plan_rows(const b1i_plan *plan)
+size_t b1i_lab_plan_rows(const b1i_lab_plan *plan)
 {
     size_t rows = 0;
     for (size_t i = 0; i < plan->count; i++)
@@ -52,7 +52,7 @@ size_t b1i_plan_rows(const b1i_plan *plan)
     return rows;
 }
 
-int b1i_plan_find(const b1i_plan *plan, const char *name)
+int b1i_lab_plan_find(const b1i_lab_plan *plan, const char *name)
 {
     for (size_t i = 0; i < plan->count; i++)
         if (strcmp(plan->cells[i].name, name) == 0) return (int)i;
@@ -74,14 +74,14 @@ static json_t *kinds_json(unsigned kinds)
 
 static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
 
-static json_t *cell_json(const b1i_plan *plan, const b1i_plan_cell *c)
+static json_t *cell_json(const b1i_lab_plan *plan, const b1i_lab_plan_cell *c)
 {
     return json_pack("{s:s,s:s,s:o,s:o,s:i,s:o,s:O}", "cell", c->name, "status", b1i_cell_status_names[c->status],
                      "message", text_or_null(c->message), "kinds", kinds_json(c->kinds), "depth", c->depth, "twin_of",
                      text_or_null(c->twin_of < 0 ? NULL : plan->cells[c->twin_of].name), "facts", c->facts);
 }
 
-json_t *b1i_plan_json(const b1i_plan *plan)
+json_t *b1i_lab_plan_json(const b1i_lab_plan *plan)
 {
     json_t *cells = json_array();
     for (size_t i = 0; cells && i < plan->count; i++)
@@ -126,7 +126,7 @@ static int read_status(const char *name)
     return -1;
 }
 
-static b1_status read_cell(b1i_plan *plan, json_t *j, b1_error *err)
+static b1_status read_cell(b1i_lab_plan *plan, json_t *j, b1_error *err)
 {
     const char *name, *status, *message = NULL, *twin = NULL;
     json_t *kinds, *facts, *twin_of, *why;
@@ -136,24 +136,24 @@ static b1_status read_cell(b1i_plan *plan, json_t *j, b1_error *err)
         return b1i_fail(err, B1_IO, "plan.json: cell %zu is not as it must be", plan->count);
     message = json_string_value(why);
     twin = json_string_value(twin_of);
-    b1i_plan_cell c = {.status = (b1i_cell_status)read_status(status),
-                       .kinds = read_kinds(kinds),
-                       .depth = depth,
-                       .twin_of = twin ? b1i_plan_find(plan, twin) : -1};
+    b1i_lab_plan_cell c = {.status = (b1i_cell_status)read_status(status),
+                           .kinds = read_kinds(kinds),
+                           .depth = depth,
+                           .twin_of = twin ? b1i_lab_plan_find(plan, twin) : -1};
     if (read_status(status) < 0 || !c.kinds || depth < 1 || (twin && c.twin_of < 0) || !json_is_object(facts) ||
-        b1i_plan_find(plan, name) >= 0 || (message != NULL) != (c.status != b1i_cell_ok))
+        b1i_lab_plan_find(plan, name) >= 0 || (message != NULL) != (c.status != b1i_cell_ok))
         return b1i_fail(err, B1_IO, "plan.json: the cell \"%s\" is not as it must be", name);
     if (!b1i_grow(&plan->cells, &plan->room, plan->count + 1, sizeof *plan->cells))
         return b1i_fail_memory(err, sizeof *plan->cells * plan->count);
     plan->cells[plan->count++] = c;
-    b1i_plan_cell *kept = &plan->cells[plan->count - 1];
+    b1i_lab_plan_cell *kept = &plan->cells[plan->count - 1];
     kept->facts = json_incref(facts);
     if (!(kept->name = b1i_strdup(name)) || (message && !(kept->message = b1i_strdup(message))))
         return b1i_fail_memory(err, strlen(name));
     return B1_OK;
 }
 
-static b1_status read_plan(json_t *j, b1i_plan *out, b1_error *err)
+static b1_status read_plan(json_t *j, b1i_lab_plan *out, b1_error *err)
 {
     const char *schema, *experiment;
     json_t *run, *device, *name, *cells, *warm, *binary;
@@ -184,13 +184,13 @@ static b1_status read_plan(json_t *j, b1i_plan *out, b1_error *err)
     return B1_OK;
 }
 
-b1_status b1i_plan_read(const char *directory, b1i_plan *out, b1_error *err)
+b1_status b1i_lab_plan_read(const char *directory, b1i_lab_plan *out, b1_error *err)
 {
     json_t *j;
-    *out = (b1i_plan){0};
+    *out = (b1i_lab_plan){0};
     b1_status st = b1i_lab_read_json(directory, "plan.json", &j, err);
     if (st == B1_OK) st = read_plan(j, out, err);
     json_decref(j);
-    if (st != B1_OK) b1i_plan_free(out);
+    if (st != B1_OK) b1i_lab_plan_free(out);
     return st;
 }

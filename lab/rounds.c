@@ -33,7 +33,7 @@ static b1i_cell_status status_of(b1_status st)
 /* Sets what became of a cell; in a resumed run it must be what it was. */
 static b1_status settle(b1i_lab *lab, size_t i, b1_status st, const char *message, b1_error *err)
 {
-    b1i_plan_cell *c = &lab->plan.cells[i];
+    b1i_lab_plan_cell *c = &lab->plan.cells[i];
     if (lab->resumed) {
         if (st == B1_OK || c->status != b1i_cell_ok) return B1_OK; /* one that could not run then is not begun now */
         return b1i_fail(err, st, "the cell \"%s\" ran before and cannot now: %s", c->name, message);
@@ -47,14 +47,14 @@ static b1_status settle(b1i_lab *lab, size_t i, b1_status st, const char *messag
 b1_status b1i_lab_prepare(b1i_lab *lab, b1_error *err)
 {
     for (size_t i = 0; i < lab->plan.count; i++) {
-        b1i_plan_cell *c = &lab->plan.cells[i];
+        b1i_lab_plan_cell *c = &lab->plan.cells[i];
         const b1i_lab_driven *d = &lab->cells[i];
         b1_error why = {0};
         b1_status st = b1i_lab_may_go_on(lab, err);
         if (st != B1_OK) return st;
         b1i_lab_say(lab, "preparing", i, lab->plan.count);
         if (c->twin_of >= 0) {
-            const b1i_plan_cell *of = &lab->plan.cells[c->twin_of];
+            const b1i_lab_plan_cell *of = &lab->plan.cells[c->twin_of];
             c->status = of->status;
             if (of->message && !c->message && !(c->message = b1i_strdup(of->message)))
                 return b1i_fail_memory(err, strlen(of->message));
@@ -81,7 +81,7 @@ static b1_status measure(const b1i_lab *lab, size_t i, int kind, int depth, doub
 }
 
 /* The kind by which a cell is warmed up: a batch where it has one. */
-static int warm_kind(const b1i_plan_cell *c)
+static int warm_kind(const b1i_lab_plan_cell *c)
 {
     static const b1i_lab_kind best[] = {b1i_device_interval, b1i_host_enqueue, b1i_host_single};
     int k = 0;
@@ -102,7 +102,7 @@ static int depth_for(const b1i_lab_driven *d, double ns)
 static b1_status warm_pass(b1i_lab *lab, bool choose, b1_error *err)
 {
     for (size_t i = 0; i < lab->plan.count; i++) {
-        b1i_plan_cell *c = &lab->plan.cells[i];
+        b1i_lab_plan_cell *c = &lab->plan.cells[i];
         double ns;
         if (c->status != b1i_cell_ok) continue;
         b1_status st = b1i_lab_may_go_on(lab, err);
@@ -129,7 +129,7 @@ b1_status b1i_lab_warm_up(b1i_lab *lab, bool choose, b1_error *err)
         b1i_lab_say(lab, "warming up", gone < least ? gone : least, least);
         B1I_TRY(warm_pass(lab, choose && pass < WARM_LEAST, err));
         gone = b1i_now_ns() - began;
-        if (!b1i_plan_rows(&lab->plan)) break;
+        if (!b1i_lab_plan_rows(&lab->plan)) break;
     }
     B1I_TRY(probe(lab, &mhz, err));
     if (choose) lab->plan.warm_mhz = mhz;
@@ -149,7 +149,7 @@ typedef struct rows {
 /* One cell's rows of a round, after a few invocations that bring its own data and code near. */
 static b1_status measure_cell(b1i_lab *lab, size_t i, int round, rows *r, b1_error *err)
 {
-    const b1i_plan_cell *c = &lab->plan.cells[i];
+    const b1i_lab_plan_cell *c = &lab->plan.cells[i];
     b1_status st;
     double ns, mhz;
     size_t first = r->count;
@@ -184,7 +184,7 @@ static b1_status keep_round(b1i_lab *lab, rows *r, uint64_t throttles, b1_error 
 static b1_status measure_round(b1i_lab *lab, int round, size_t *order, rows *r, b1_error *err)
 {
     b1_status st;
-    size_t count = b1i_plan_order(&lab->plan, round, order);
+    size_t count = b1i_lab_plan_order(&lab->plan, round, order);
     bool cpu = lab->options->device.ordinal == B1I_DEVICE_CPU;
     uint64_t throttles = cpu ? b1i_machine_throttle_count() : 0;
     r->count = 0;
@@ -204,7 +204,7 @@ b1_status b1i_lab_measure(b1i_lab *lab, int first, int *last, b1_error *err)
     rows r = {0};
     size_t *order = b1i_malloc((lab->plan.count + 1) * sizeof *order);
     if (!order) return b1i_fail_memory(err, lab->plan.count * sizeof *order);
-    for (int round = first; round <= lab->plan.rounds && b1i_plan_rows(&lab->plan); round++) {
+    for (int round = first; round <= lab->plan.rounds && b1i_lab_plan_rows(&lab->plan); round++) {
         B1I_TRY(measure_round(lab, round, order, &r, err));
         *last = round;
     }
@@ -220,7 +220,7 @@ fail:
 b1_status b1i_lab_check(b1i_lab *lab, b1_error *err)
 {
     for (size_t i = 0; i < lab->plan.count; i++) {
-        const b1i_plan_cell *c = &lab->plan.cells[i];
+        const b1i_lab_plan_cell *c = &lab->plan.cells[i];
         const b1i_lab_driven *d = &lab->cells[i];
         b1_error why = {0};
         if (c->status != b1i_cell_ok || c->twin_of >= 0 || !d->driver->check) continue;

@@ -45,9 +45,9 @@ static b1_status other_run(const b1i_lab *lab, const char *what, b1_error *err)
 }
 
 /* Whether the plan that was found is of this experiment, device, binary and these options. */
-static b1_status same_plan(const b1i_lab *lab, const b1i_plan *found, b1_error *err)
+static b1_status same_plan(const b1i_lab *lab, const b1i_lab_plan *found, b1_error *err)
 {
-    const b1i_plan *p = &lab->plan;
+    const b1i_lab_plan *p = &lab->plan;
     if (strcmp(found->experiment, p->experiment) != 0) return other_run(lab, "experiment", err);
     if (strcmp(found->device, p->device) != 0 || !found->device_name || strcmp(found->device_name, p->device_name) != 0)
         return other_run(lab, "device", err);
@@ -66,7 +66,7 @@ static b1_status same_plan(const b1i_lab *lab, const b1i_plan *found, b1_error *
 static b1_status take_plan(b1i_lab *lab, int *rounds, b1_error *err)
 {
     b1_status st = B1_OK;
-    b1i_plan found = {0};
+    b1i_lab_plan found = {0};
     b1i_samples samples = {0};
     b1i_names names = {0};
     bool planned = false, measured = false;
@@ -77,21 +77,21 @@ static b1_status take_plan(b1i_lab *lab, int *rounds, b1_error *err)
         measured = measured || strcmp(names.items[i], "samples.jsonl") == 0;
     }
     if (!planned) goto fail;
-    B1I_TRY(b1i_plan_read(lab->options->out, &found, err));
+    B1I_TRY(b1i_lab_plan_read(lab->options->out, &found, err));
     B1I_TRY(same_plan(lab, &found, err));
     if (measured) {
         B1I_TRY(b1i_samples_read(lab->options->out, &found, false, &samples, err));
         B1I_TRY(b1i_evidence_cut(lab->evidence, samples.bytes, err));
         *rounds = samples.rounds;
     }
-    b1i_plan_free(&lab->plan);
+    b1i_lab_plan_free(&lab->plan);
     lab->plan = found;
-    found = (b1i_plan){0};
+    found = (b1i_lab_plan){0};
     lab->resumed = true;
 fail:
     b1i_names_free(&names);
     b1i_samples_free(&samples);
-    b1i_plan_free(&found);
+    b1i_lab_plan_free(&found);
     return st;
 }
 
@@ -114,7 +114,7 @@ static b1_status start(b1i_lab *lab, b1_error *err)
     B1I_TRY(b1i_lab_prepare(lab, err));
     B1I_TRY(b1i_lab_warm_up(lab, !lab->resumed, err));
     if (!lab->resumed) {
-        B1I_TRY(b1i_evidence_json(lab->evidence, "plan.json", b1i_plan_json(&lab->plan), err));
+        B1I_TRY(b1i_evidence_json(lab->evidence, "plan.json", b1i_lab_plan_json(&lab->plan), err));
         B1I_TRY(b1i_evidence_append(lab->evidence, "", 0, err));
     }
 fail:
@@ -172,7 +172,7 @@ fail:
     return st;
 }
 
-static int count_failed(const b1i_plan *plan)
+static int count_failed(const b1i_lab_plan *plan)
 {
     int failed = 0;
     for (size_t i = 0; i < plan->count; i++)
@@ -208,7 +208,7 @@ b1_status b1i_lab_run(const b1i_experiment *experiment, const b1i_lab_options *o
 fail:
     b1i_evidence_close(lab.evidence);
     b1i_lab_device_close(lab.device);
-    b1i_plan_free(&lab.plan);
+    b1i_lab_plan_free(&lab.plan);
     b1i_free(lab.cells);
     if (st != B1_OK && err) *err = why;
     return st;

@@ -21,7 +21,7 @@ struct b1i_lab {
     const b1i_lab_options *options;
     struct b1i_lab_device *device;
     b1i_evidence *evidence;
-    b1i_plan plan;         /* as it is made, or of the run that is resumed once it was compared */
+    b1i_lab_plan plan;     /* as it is made, or of the run that is resumed once it was compared */
     b1i_lab_driven *cells; /* [plan.count] */
     size_t cells_room;
     double tick_ns; /* of the GPU's globaltimer; 0: not measured */

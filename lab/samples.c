@@ -12,13 +12,13 @@
 
 #define NAME "samples.jsonl"
 
-bool b1i_sample_throttled(const b1i_plan *plan, const b1i_sample *s)
+bool b1i_sample_throttled(const b1i_lab_plan *plan, const b1i_sample *s)
 {
     bool slow = s->sm_mhz > 0 && s->sm_mhz < B1I_THROTTLED_BELOW * plan->warm_mhz;
     return slow || s->cpu_throttles > 0;
 }
 
-size_t b1i_sample_text(const b1i_plan *plan, const b1i_sample *s, char *text)
+size_t b1i_sample_text(const b1i_lab_plan *plan, const b1i_sample *s, char *text)
 {
     char clock[48] = "", throttles[48] = "";
     if (s->sm_mhz > 0) snprintf(clock, sizeof clock, ",\"sm_mhz\":%.3f", s->sm_mhz);
@@ -38,7 +38,7 @@ void b1i_samples_free(b1i_samples *samples)
 
 /* Where reading is: the row that must come next. */
 typedef struct reader {
-    const b1i_plan *plan;
+    const b1i_lab_plan *plan;
     size_t *order; /* of the round */
     size_t measured, at;
     unsigned kind;
@@ -56,7 +56,7 @@ static void begin_round(reader *r)
     r->round++;
     r->at = 0;
     r->kind = 0;
-    r->measured = b1i_plan_order(r->plan, r->round, r->order);
+    r->measured = b1i_lab_plan_order(r->plan, r->round, r->order);
     if (r->measured) next_kind(r);
 }
 
@@ -75,7 +75,7 @@ static bool advance(reader *r)
 static b1_status read_row(const reader *r, json_t *j, b1i_sample *s, b1_error *err)
 {
     const char *cell, *kind;
-    const b1i_plan_cell *planned = &r->plan->cells[r->order[r->at]];
+    const b1i_lab_plan_cell *planned = &r->plan->cells[r->order[r->at]];
     json_t *clock = NULL;
     json_int_t throttles = 0;
     int throttled = 0;
@@ -123,7 +123,7 @@ static b1_status read_rows(reader *r, const char *text, size_t bytes, b1i_sample
         r->line++;
         if (r->round > r->plan->rounds || !r->measured)
             return b1i_fail(err, B1_IO, NAME ": line %zu: the plan has %d rounds of %zu rows", r->line, r->plan->rounds,
-                            b1i_plan_rows(r->plan));
+                            b1i_lab_plan_rows(r->plan));
         size_t length = (size_t)(end - text) - at;
         b1_status st = read_line(r, text + at, length, out, err);
         if (st != B1_OK) return st;
@@ -138,7 +138,7 @@ static b1_status read_rows(reader *r, const char *text, size_t bytes, b1i_sample
     return B1_OK;
 }
 
-b1_status b1i_samples_read(const char *directory, const b1i_plan *plan, bool all, b1i_samples *out, b1_error *err)
+b1_status b1i_samples_read(const char *directory, const b1i_lab_plan *plan, bool all, b1i_samples *out, b1_error *err)
 {
     b1_status st;
     char *text = NULL;
@@ -149,7 +149,7 @@ b1_status b1i_samples_read(const char *directory, const b1i_plan *plan, bool all
         return b1i_fail_memory(err, plan->count * sizeof *r.order);
     B1I_TRY(b1i_lab_read(directory, NAME, &text, &bytes, err));
     B1I_TRY(read_rows(&r, text, bytes, out, err));
-    size_t rows = b1i_plan_rows(plan);
+    size_t rows = b1i_lab_plan_rows(plan);
     if (all && (out->bytes != bytes || (rows && out->rounds != plan->rounds)))
         st = b1i_fail(err, B1_IO, NAME ": ends in line %zu; the plan has %d rounds of %zu rows", r.line, plan->rounds,
                       rows);

@@ -29,12 +29,12 @@ typedef struct b1i_samples {
     uint64_t bytes; /* of the file that these are */
 } b1i_samples;
 
-bool b1i_sample_throttled(const b1i_plan *plan, const b1i_sample *sample);
+bool b1i_sample_throttled(const b1i_lab_plan *plan, const b1i_sample *sample);
 /* The row with its line end into `text` [B1I_SAMPLE_TEXT]; its length. */
-size_t b1i_sample_text(const b1i_plan *plan, const b1i_sample *sample, char *text);
+size_t b1i_sample_text(const b1i_lab_plan *plan, const b1i_sample *sample, char *text);
 /* Reads the directory's. B1_IO: a row is not as the plan has it, with its line. `all`: that all rounds are there is
  * demanded; otherwise a last round that is not whole is left out. Freed with b1i_samples_free(). */
-b1_status b1i_samples_read(const char *directory, const b1i_plan *plan, bool all, b1i_samples *out, b1_error *err);
+b1_status b1i_samples_read(const char *directory, const b1i_lab_plan *plan, bool all, b1i_samples *out, b1_error *err);
 void b1i_samples_free(b1i_samples *samples);
 
 #endif

@@ -215,10 +215,10 @@ static b1_status check_traces(verification *v, b1_error *err)
 static b1_status check_run(verification *v, b1_error *err)
 {
     b1_error why = {0};
-    b1i_plan plan = {0};
+    b1i_lab_plan plan = {0};
     json_t *environment = NULL;
     const char *run, *experiment, *device;
-    b1_status st = b1i_plan_read(v->directory, &plan, &why);
+    b1_status st = b1i_lab_plan_read(v->directory, &plan, &why);
     if (st == B1_OK) st = b1i_lab_read_json(v->directory, "environment.json", &environment, &why);
     if (st == B1_OK) {
         if (json_unpack(environment, "{s:s,s:s,s:s}", "run", &run, "experiment", &experiment, "device", &device) != 0)
@@ -229,7 +229,7 @@ static b1_status check_run(verification *v, b1_error *err)
                     device, plan.run, plan.experiment, plan.device);
     }
     json_decref(environment);
-    b1i_plan_free(&plan);
+    b1i_lab_plan_free(&plan);
     return as_difference(v, st, &why, err);
 }
 
