@@ -71,7 +71,7 @@ static inline void lab_rig_open(lab_rig *r, const b1i_experiment *experiment, bo
 static inline void lab_rig_close(lab_rig *r)
 {
     r->lab.experiment->close(&r->lab, r->state);
-    b1i_plan_free(&r->lab.plan);
+    b1i_lab_plan_free(&r->lab.plan);
     b1i_free(r->lab.cells);
     b1i_lab_device_close(r->lab.device);
 }
@@ -106,7 +106,7 @@ static inline const char *rig_word(const lab_rig *r, size_t cell, const char *ke
 /* Drives every cell: all are right but those of mode pdl, which the CPU has not; and names are unique. */
 static inline void rig_drive_all(lab_rig *r)
 {
-    const b1i_plan *plan = &r->lab.plan;
+    const b1i_lab_plan *plan = &r->lab.plan;
     for (size_t i = 0; i < plan->count; i++) {
         const b1_status st = lab_rig_drive(r, i);
         if (strcmp(rig_word(r, i, "mode"), "pdl") == 0) {
@@ -134,7 +134,7 @@ static inline void rig_plant(const b1i_experiment *experiment, const char *name,
 {
     lab_rig r;
     lab_rig_open(&r, experiment, true);
-    const int cell = b1i_plan_find(&r.lab.plan, name);
+    const int cell = b1i_lab_plan_find(&r.lab.plan, name);
     assert_true(cell > 0);
     plant_in = name;
     plant_at = at;

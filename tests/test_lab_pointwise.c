@@ -130,7 +130,7 @@ static void the_sizes_are_the_originals(void **state)
     static const char *const names[] = {
         "n=256/separate_stream",  "n=32768/separate_graph",           "n=1048576/fused_stream",
         "n=16777216/fused_graph", "rotating/n=16777216/separate_pdl", "a/a n=1048576/fused_graph"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(b1i_plan_find(&r.lab.plan, names[i]) >= 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(b1i_lab_plan_find(&r.lab.plan, names[i]) >= 0);
     for (size_t i = 0; i < r.lab.plan.count; i++) {
         const json_t *exceeds = json_object_get(r.lab.plan.cells[i].facts, "exceeds_cache_twice");
         assert_true(!exceeds || json_is_true(exceeds));
