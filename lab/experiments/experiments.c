@@ -2,6 +2,8 @@
  *
  * The table of experiments.
  */
+#include "lab/experiments/ceiling.h"
+#include "lab/experiments/launch.h"
 #include "lab/experiments/pointwise.h"
 #include "lab/experiments/rms_softmax.h"
 #include "lab/experiments/tiles.h"
@@ -12,6 +14,8 @@ const b1i_experiment *const b1i_experiments[] = {
     &b1i_experiment_pointwise,
     &b1i_experiment_rms_softmax,
     &b1i_experiment_tiles,
+    &b1i_experiment_launch,
+    &b1i_experiment_ceiling,
     NULL,
 };
 
