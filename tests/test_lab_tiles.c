@@ -1,27 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The experiment `tiles` on the CPU: its fixtures' sums, every variant against the oracle, what traces show and which
- * are refused, and the whole experiment with and without a wrong output.
+ * The experiment `tiles` on the CPU, and on a GPU where there is one: its fixtures' sums, every variant against the
+ * oracle, what traces show and which are refused; the whole experiment, with and without a wrong output.
  */
-#include "base/base.h"
-#include "base/threads.h"
 #include "lab/evidence.h"
 #include "lab/experiments/tiles.h"
 #include "lab/oracle_tiles.h"
+#include "tests/lab_rig.h"
 
-#include <dirent.h>
-#include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <ftw.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define OK(call) assert_int_equal(call, B1_OK)
 
 enum { LANES = B1I_TILES_LANES, JOBS = B1I_TILES_JOBS };
 
@@ -88,8 +76,7 @@ static void the_oracle_knows_these(void **state)
     assert_int_equal(out[LANES], 0x6c940d8b);
     assert_int_equal(out[LANES + 255], 0xac28d5b3);
     memcpy(again, out, sizeof out);
-    OK(b1i_oracle_tiles_equal("x", again, out, 2, NULL));
-    b1_error err;
+    OK(b1i_oracle_tiles_equal("x", again, out, 2, &err));
     again[300] ^= 1;
     again[301] ^= 1;
     assert_int_equal(b1i_oracle_tiles_equal("x", again, out, 2, &err), B1_DEVICE);
@@ -102,38 +89,43 @@ static void the_oracle_knows_these(void **state)
 typedef struct rig {
     b1i_lab_device *device;
     b1i_tiles_args args;
+    unsigned units, shared_bytes;
     uint32_t *want, *got;
     b1i_tiles_mark *marks;
     b1i_trace_span *spans;
 } rig;
 
-static const b1i_device CPU = {.ordinal = B1I_DEVICE_CPU, .name = "cpu"};
-
-static void rig_open(rig *r, int workers, uint32_t jobs)
+/* Of the CPU: `workers`. */
+static void rig_open(rig *r, const b1i_device *which, int workers, uint32_t jobs)
 {
     uint32_t rounds[JOBS];
     const size_t bytes = (size_t)jobs * LANES * 4;
-    *r = (rig){.args = {.jobs = jobs, .consume = 2, .producers = workers > 1 ? (uint32_t)workers / 2 : 0}};
-    OK(b1i_lab_device_open(&CPU, workers, &r->device, NULL));
+    *r = (rig){.args = {.jobs = jobs, .consume = 2}};
+    OK(b1i_lab_device_open(which, workers, &r->device, &err));
+    b1i_gpu *gpu = b1i_lab_device_gpu(r->device);
+    r->units = (unsigned)b1i_lab_device_units(r->device);
+    r->args.producers = r->units / 2;
+    r->shared_bytes = gpu ? (unsigned)b1i_gpu_get_info(gpu)->shared_bytes_sm / 2 + 1024 : 0;
     b1i_tiles_rounds(b1i_tiles_ragged, B1I_TILES_DIVISOR_MOST, rounds);
-    OK(b1i_lab_alloc(r->device, jobs * 4, "rounds", &r->args.iterations, NULL));
-    OK(b1i_lab_put(r->device, r->args.iterations, rounds, jobs * 4, NULL));
-    OK(b1i_lab_alloc(r->device, bytes, "between", &r->args.between, NULL));
-    OK(b1i_lab_alloc(r->device, bytes, "out", &r->args.out, NULL));
-    OK(b1i_lab_alloc(r->device, (B1I_TILES_READY + jobs) * 4, "counters", &r->args.counters, NULL));
-    r->want = malloc(bytes);
-    r->got = malloc(bytes);
-    r->marks = malloc(2 * (size_t)jobs * sizeof *r->marks);
-    r->spans = malloc(2 * (size_t)jobs * sizeof *r->spans);
+    OK(b1i_lab_alloc(r->device, jobs * 4, "rounds", &r->args.iterations, &err));
+    OK(b1i_lab_put(r->device, r->args.iterations, rounds, jobs * 4, &err));
+    OK(b1i_lab_alloc(r->device, bytes, "between", &r->args.between, &err));
+    OK(b1i_lab_alloc(r->device, bytes, "out", &r->args.out, &err));
+    OK(b1i_lab_alloc(r->device, (B1I_TILES_READY + jobs) * 4, "counters", &r->args.counters, &err));
+    OK(b1i_lab_fill(r->device, r->args.counters, 0xff, (B1I_TILES_READY + jobs) * 4, &err));
+    r->want = test_malloc(bytes);
+    r->got = test_malloc(bytes);
+    r->marks = test_malloc(2 * (size_t)jobs * sizeof *r->marks);
+    r->spans = test_malloc(2 * (size_t)jobs * sizeof *r->spans);
     b1i_oracle_tiles(rounds, jobs, r->args.consume, r->want);
 }
 
 static void rig_close(rig *r)
 {
-    free(r->want);
-    free(r->got);
-    free(r->marks);
-    free(r->spans);
+    test_free(r->want);
+    test_free(r->got);
+    test_free(r->marks);
+    test_free(r->spans);
     b1i_lab_device_close(r->device);
 }
 
@@ -144,83 +136,110 @@ static void rig_run(rig *r, b1i_tiles_variant variant, b1i_lab_mode mode, int in
     b1i_lab_work *work;
     b1i_tiles_args args = r->args;
     const size_t bytes = (size_t)args.jobs * LANES * 4, marks = 2 * (size_t)args.jobs * sizeof *r->marks;
-    if (traced) OK(b1i_lab_alloc(r->device, marks, "trace", &args.trace, NULL));
-    const int count = b1i_tiles_ops(variant, &args, (unsigned)b1i_lab_device_units(r->device), 1024, ops);
+    if (traced) OK(b1i_lab_alloc(r->device, marks, "trace", &args.trace, &err));
+    const int count = b1i_tiles_ops(variant, &args, r->units, r->shared_bytes, ops);
     assert_int_equal(count, variant == b1i_tiles_fused ? 1 : 2);
-    OK(b1i_lab_work_create(r->device, mode, ops, count, 1, &work, NULL));
+    OK(b1i_lab_work_create(r->device, mode, ops, count, 1, &work, &err));
     for (int i = 0; i < invocations; i++) {
-        if (traced) OK(b1i_lab_fill(r->device, args.trace, 0, marks, NULL));
-        OK(b1i_lab_fill(r->device, args.between, 0x5a, bytes, NULL));
-        OK(b1i_lab_fill(r->device, args.out, 0xa5, bytes, NULL));
-        OK(b1i_lab_work_submit(work, 1, NULL));
-        OK(b1i_lab_get(r->device, r->got, args.out, bytes, NULL));
-        OK(b1i_oracle_tiles_equal("output", r->got, r->want, args.jobs, NULL));
+        if (traced) OK(b1i_lab_fill(r->device, args.trace, 0, marks, &err));
+        OK(b1i_lab_fill(r->device, args.between, 0x5a, bytes, &err));
+        OK(b1i_lab_fill(r->device, args.out, 0xa5, bytes, &err));
+        OK(b1i_lab_work_submit(work, 1, &err));
+        OK(b1i_lab_get(r->device, r->got, args.out, bytes, &err));
+        OK(b1i_oracle_tiles_equal("output", r->got, r->want, args.jobs, &err));
     }
-    OK(b1i_lab_work_submit(work, traced ? 0 : 5, NULL)); /* one upon the other */
-    OK(b1i_lab_get(r->device, r->got, args.out, bytes, NULL));
-    OK(b1i_oracle_tiles_equal("output", r->got, r->want, args.jobs, NULL));
-    if (traced) OK(b1i_lab_get(r->device, r->marks, args.trace, marks, NULL));
+    OK(b1i_lab_work_submit(work, traced ? 0 : 5, &err)); /* one upon the other */
+    OK(b1i_lab_get(r->device, r->got, args.out, bytes, &err));
+    OK(b1i_oracle_tiles_equal("output", r->got, r->want, args.jobs, &err));
+    if (traced) OK(b1i_lab_get(r->device, r->marks, args.trace, marks, &err));
     b1i_lab_work_destroy(work);
     b1i_lab_free(r->device, args.trace);
+}
+
+static bool has(const rig *r, int variant) { return variant != b1i_tiles_semaphore || r->units > 1; }
+
+/* Calls `with` with the CPU of 1 to `most` workers, and with the first GPU where there is one. */
+static void each(int most, void (*with)(const b1i_device *which, int workers))
+{
+    const b1i_device cpu = b1i_device_cpu(), gpu = b1i_device_at(0);
+    for (int workers = 1; workers <= most; workers++) with(&cpu, workers);
+    if (!getenv("B1_FAKE_CUDA") && b1i_device_gpus(NULL) > 0) with(&gpu, 0);
+}
+
+static void variants_fit(const b1i_device *which, int workers)
+{
+    static const uint32_t jobs[] = {1, 2, 7, 33, JOBS};
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        rig r;
+        rig_open(&r, which, workers, jobs[j]);
+        for (int v = 0; v < b1i_tiles_variants; v++)
+            for (int mode = b1i_lab_stream; mode <= b1i_lab_graph; mode++)
+                if (has(&r, v)) rig_run(&r, (b1i_tiles_variant)v, (b1i_lab_mode)mode, 2, false);
+        rig_close(&r);
+    }
 }
 
 static void every_variant_gives_what_the_oracle_says(void **state)
 {
     (void)state;
-    static const uint32_t jobs[] = {1, 2, 7, 33, JOBS};
-    for (int workers = 1; workers <= 5; workers++)
-        for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-            rig r;
-            rig_open(&r, workers, jobs[j]);
-            for (int v = 0; v < b1i_tiles_variants; v++)
-                for (int mode = b1i_lab_stream; mode <= b1i_lab_graph; mode++)
-                    if (v != b1i_tiles_semaphore || workers > 1)
-                        rig_run(&r, (b1i_tiles_variant)v, (b1i_lab_mode)mode, 2, false);
-            rig_close(&r);
-        }
+    each(5, variants_fit);
 }
 
 /* However few or many produce. */
-static void the_semaphore_never_stands_still(void **state)
+static void producers_vary(const b1i_device *which, int workers)
 {
-    (void)state;
     rig r;
-    rig_open(&r, 6, 61);
-    for (r.args.producers = 1; r.args.producers < 6; r.args.producers++)
+    if (which->ordinal == B1I_DEVICE_CPU && workers < 6) return;
+    rig_open(&r, which, workers, 61);
+    for (r.args.producers = 1; r.args.producers < r.units; r.args.producers++)
         for (int mode = b1i_lab_stream; mode <= b1i_lab_graph; mode++)
             rig_run(&r, b1i_tiles_semaphore, (b1i_lab_mode)mode, 20, false);
     rig_close(&r);
 }
 
+static void the_semaphore_never_stands_still(void **state)
+{
+    (void)state;
+    each(6, producers_vary);
+}
+
+/* ---- traces ---- */
+
 static int64_t fact(const json_t *facts, const char *key) { return json_integer_value(json_object_get(facts, key)); }
+
+static void trace_shows(rig *r, int v, int mode)
+{
+    const bool cpu = !b1i_lab_device_gpu(r->device);
+    rig_run(r, (b1i_tiles_variant)v, (b1i_lab_mode)mode, 2, true);
+    OK(b1i_tiles_trace_spans((b1i_tiles_variant)v, r->marks, JOBS, r->spans, &err));
+    json_t *facts = b1i_trace_facts(r->spans, 2 * JOBS);
+    assert_non_null(facts);
+    const int64_t units = fact(facts, "units"), early = fact(facts, "early_jobs");
+    assert_int_equal(fact(facts, "jobs"), JOBS);
+    assert_true(json_is_true(json_object_get(facts, "complete")));
+    assert_true(units >= 1 && units <= r->units);
+    assert_true(fact(facts, "span_ns") > 0);
+    if (v == b1i_tiles_separate) assert_int_equal(early, 0);
+    if (v == b1i_tiles_fused || v == b1i_tiles_queue) assert_true(early > 0);
+    if (cpu && (v == b1i_tiles_separate || v == b1i_tiles_fused)) assert_int_equal(units, r->units);
+    if (v == b1i_tiles_semaphore) assert_true(units >= 2);
+    json_decref(facts);
+}
+
+static void traces_show(const b1i_device *which, int workers)
+{
+    rig r;
+    rig_open(&r, which, workers, JOBS);
+    for (int v = 0; v < b1i_tiles_variants; v++)
+        for (int mode = b1i_lab_stream; mode <= b1i_lab_graph; mode++)
+            if (has(&r, v)) trace_shows(&r, v, mode);
+    rig_close(&r);
+}
 
 static void traces_show_what_the_variants_do(void **state)
 {
     (void)state;
-    for (int workers = 1; workers <= 3; workers++) {
-        rig r;
-        rig_open(&r, workers, JOBS);
-        for (int v = 0; v < b1i_tiles_variants; v++)
-            for (int mode = b1i_lab_stream; mode <= b1i_lab_graph; mode++) {
-                if (v == b1i_tiles_semaphore && workers == 1) continue;
-                b1_error err = {0};
-                rig_run(&r, (b1i_tiles_variant)v, (b1i_lab_mode)mode, 1, true);
-                if (b1i_tiles_trace_spans((b1i_tiles_variant)v, r.marks, JOBS, r.spans, &err) != B1_OK)
-                    fail_msg("%s: %s", b1i_tiles_variant_names[v], err.message);
-                json_t *facts = b1i_trace_facts(r.spans, 2 * JOBS);
-                assert_non_null(facts);
-                assert_int_equal(fact(facts, "jobs"), JOBS);
-                assert_true(json_is_true(json_object_get(facts, "complete")));
-                assert_true(fact(facts, "units") >= 1 && fact(facts, "units") <= workers);
-                assert_true(fact(facts, "span_ns") > 0);
-                if (v == b1i_tiles_separate) assert_int_equal(fact(facts, "early_jobs"), 0);
-                if (v == b1i_tiles_fused || v == b1i_tiles_queue) assert_true(fact(facts, "early_jobs") > 0);
-                if (v == b1i_tiles_separate || v == b1i_tiles_fused) assert_int_equal(fact(facts, "units"), workers);
-                if (v == b1i_tiles_semaphore) assert_true(fact(facts, "units") >= 2);
-                json_decref(facts);
-            }
-        rig_close(&r);
-    }
+    each(3, traces_show);
 }
 
 /* ---- traces that are refused ---- */
@@ -236,7 +255,6 @@ static void plain_marks(b1i_tiles_mark m[6])
 
 static void refused(b1i_tiles_variant variant, const b1i_tiles_mark m[6], const char *why)
 {
-    b1_error err = {0};
     b1i_trace_span spans[6];
     assert_int_equal(b1i_tiles_trace_spans(variant, m, 3, spans, &err), B1_DEVICE);
     if (!strstr(err.message, why)) fail_msg("\"%s\" has no \"%s\"", err.message, why);
@@ -248,7 +266,7 @@ static void wrong_traces_are_refused(void **state)
     b1i_tiles_mark m[6];
     b1i_trace_span spans[6];
     plain_marks(m);
-    OK(b1i_tiles_trace_spans(b1i_tiles_fused, m, 3, spans, NULL));
+    OK(b1i_tiles_trace_spans(b1i_tiles_fused, m, 3, spans, &err));
     assert_true(spans[4].job == 2 && spans[4].stage == 'A' && spans[5].stage == 'B' && spans[5].end_ns == 130);
     refused(b1i_tiles_separate, m, "before the last A ends");
     refused(b1i_tiles_semaphore, m, "both on unit 0");
@@ -270,6 +288,173 @@ static void wrong_traces_are_refused(void **state)
     refused(b1i_tiles_queue, m, "at once");
 }
 
+/* ---- files of traces ---- */
+
+static int unlink_one(const char *path, const struct stat *info, int type, struct FTW *at)
+{
+    (void)info;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+static void remove_tree(const char *path) { nftw(path, unlink_one, 8, FTW_DEPTH | FTW_PHYS); }
+
+/* A folder that is not there yet. */
+static void fresh_folder(char path[64])
+{
+    snprintf(path, 64, "/tmp/b1-tiles-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    rmdir(path);
+}
+
+/* Cut anywhere, it is no whole row or no whole trace. */
+static void a_cut_trace_is_refused(void **state)
+{
+    (void)state;
+    char folder[64], file[128];
+    b1i_evidence *evidence;
+    b1i_tiles_mark m[6];
+    b1i_trace_span spans[6], *read;
+    size_t count;
+    struct stat info;
+    fresh_folder(folder);
+    snprintf(file, sizeof file, "%s/traces/x.csv", folder);
+    plain_marks(m);
+    OK(b1i_tiles_trace_spans(b1i_tiles_fused, m, 3, spans, &err));
+    OK(b1i_evidence_create(folder, &evidence, &err));
+    OK(b1i_trace_write(evidence, "x", spans, 6, &err));
+    b1i_evidence_close(evidence);
+    OK(b1i_trace_read(file, &read, &count, &err));
+    assert_int_equal(count, 6);
+    for (int i = 0; i < 6; i++)
+        assert_true(read[i].job == spans[i].job && read[i].stage == spans[i].stage && read[i].unit == spans[i].unit &&
+                    read[i].begin_ns == spans[i].begin_ns && read[i].end_ns == spans[i].end_ns);
+    b1i_free(read);
+    assert_int_equal(stat(file, &info), 0);
+    for (off_t size = info.st_size; size-- > 0;) {
+        assert_int_equal(truncate(file, size), 0);
+        if (b1i_trace_read(file, &read, &count, &err) == B1_OK) {
+            json_t *facts = b1i_trace_facts(read, count);
+            assert_true(json_is_false(json_object_get(facts, "complete")) || (count % 2 == 0 && count < 6));
+            json_decref(facts);
+        } else {
+            assert_null(read);
+        }
+        b1i_free(read);
+    }
+    remove_tree(folder);
+}
+
+/* ---- the experiment ---- */
+
+static const char *planted; /* the cell whose output's last bit flips */
+static void flip(const char *what, void *output, size_t bytes)
+{
+    if (strcmp(what, planted) == 0) ((unsigned char *)output)[bytes - 1] ^= 0x80;
+}
+
+static void cells_are_complete(void **state)
+{
+    (void)state;
+    for (int quick = 0; quick < 2; quick++) {
+        lab_rig r;
+        lab_rig_open(&r, &b1i_experiment_tiles, quick);
+        int twins = 0;
+        for (size_t i = 0; i < r.lab.plan.count; i++) {
+            const json_int_t divisor = rig_fact(&r, i, "iterations_divided_by");
+            const bool ragged = strcmp(rig_word(&r, i, "fixture"), "ragged") == 0;
+            assert_int_equal(rig_fact(&r, i, "producer_iterations") * divisor, ragged ? 748032 : 611328);
+            assert_int_equal(rig_fact(&r, i, "consumer_iterations") * divisor, JOBS * B1I_TILES_CONSUME);
+            assert_int_equal(rig_fact(&r, i, "jobs"), JOBS);
+            twins += r.lab.plan.cells[i].twin_of >= 0;
+            if (quick) OK(lab_rig_drive(&r, i));
+        }
+        assert_int_equal(r.lab.plan.count, 24 + twins);
+        assert_true(twins > 0);
+        lab_rig_close(&r);
+    }
+}
+
+static void a_wrong_output_is_caught(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"balanced/separate_stream", "ragged/queue_graph",
+                                        "ragged-equal/semaphore_graph"};
+    lab_rig r;
+    lab_rig_open(&r, &b1i_experiment_tiles, true);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int cell = b1i_lab_plan_find(&r.lab.plan, names[i]);
+        assert_true(cell >= 0);
+        planted = names[i];
+        b1i_lab_plant = flip;
+        assert_int_equal(lab_rig_drive(&r, (size_t)cell), B1_DEVICE);
+        assert_non_null(strstr(err.message, names[i]));
+        assert_non_null(strstr(err.message, "job 596, lane 255"));
+        OK(lab_rig_drive(&r, (size_t)cell + 1));
+        b1i_lab_plant = NULL;
+        OK(lab_rig_drive(&r, (size_t)cell));
+    }
+    lab_rig_close(&r);
+}
+
+/* Traces, of every fixture and variant that has a meaning with so many workers. */
+static void run_whole(int threads)
+{
+    char folder[64], name[128], file[256];
+    int failed;
+    fresh_folder(folder);
+    const b1i_lab_options options = {
+        .out = folder, .device = b1i_device_cpu(), .threads = threads, .quick = true, .executable = "/proc/self/exe"};
+    OK(b1i_lab_run(&b1i_experiment_tiles, &options, &failed, &err));
+    assert_int_equal(failed, 0);
+    for (int f = 0; f < b1i_tiles_fixtures; f++)
+        for (int v = 0; v < b1i_tiles_variants; v++) {
+            b1i_trace_span *spans;
+            size_t count;
+            snprintf(name, sizeof name, "%s-%s_graph", b1i_tiles_fixture_names[f], b1i_tiles_variant_names[v]);
+            snprintf(file, sizeof file, "%s/traces/%s.csv", folder, name);
+            if (v == b1i_tiles_semaphore && threads == 1) {
+                assert_int_equal(access(file, F_OK), -1);
+                continue;
+            }
+            OK(b1i_trace_read(file, &spans, &count, &err));
+            assert_int_equal(count, 2 * JOBS);
+            b1i_free(spans);
+        }
+    remove_tree(folder);
+}
+
+static void the_whole_experiment_runs(void **state)
+{
+    (void)state;
+    run_whole(1);
+    run_whole(2);
+}
+
+/* ---- what was published ---- */
+
+static size_t published(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, B1I_SOURCE_DIR "/data/published/%s.json", name);
+    json_t *file = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(file);
+    assert_true(json_is_string(json_object_get(file, "source")));
+    assert_string_equal(json_string_value(json_object_get(json_object_get(file, "device"), "name")),
+                        "NVIDIA H100 80GB HBM3");
+    const size_t rows = json_array_size(json_object_get(file, "rows"));
+    json_decref(file);
+    return rows;
+}
+
+static void all_published_rows_are_there(void **state)
+{
+    (void)state;
+    assert_int_equal(published("pointwise"), 16);
+    assert_int_equal(published("tiles"), 12);
+    assert_int_equal(published("traces"), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +466,11 @@ int main(void)
         cmocka_unit_test(the_semaphore_never_stands_still),
         cmocka_unit_test(traces_show_what_the_variants_do),
         cmocka_unit_test(wrong_traces_are_refused),
+        cmocka_unit_test(a_cut_trace_is_refused),
+        cmocka_unit_test(cells_are_complete),
+        cmocka_unit_test(a_wrong_output_is_caught),
+        cmocka_unit_test(the_whole_experiment_runs),
+        cmocka_unit_test(all_published_rows_are_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
