@@ -186,8 +186,8 @@ static void the_cells_are_right(void **state)
 static void a_wrong_output_is_caught(void **state)
 {
     (void)state;
-    rig_plant(&b1i_experiment_rms_softmax, "rows=48,width=1000/fused_graph", 47999);
-    rig_plant(&b1i_experiment_rms_softmax, "rows=1,width=31/persistent_stream", 0);
+    rig_plant(&b1i_experiment_rms_softmax, "48x1000/fused_graph", 47999);
+    rig_plant(&b1i_experiment_rms_softmax, "1x31/persistent_stream", 0);
 }
 
 /* Every allocation of a cell may fail, and nothing is left behind. */

@@ -234,7 +234,7 @@ static b1_status add_cell(softmax *p, size *s, b1i_softmax_variant variant, int 
                                   .check = check,
                                   .poison = poison,
                                   .user = c};
-    snprintf(c->name, sizeof c->name, "rows=%d,width=%d/%s_%s", s->rows, s->width, b1i_softmax_variant_names[variant],
+    snprintf(c->name, sizeof c->name, "%dx%d/%s_%s", s->rows, s->width, b1i_softmax_variant_names[variant],
              b1i_lab_mode_names[mode]);
     const b1i_lab_cell_spec spec = {.name = c->name, .driver = &p->driver, .user = &c->work, .facts = facts_of(c)};
     if (!spec.facts) return b1i_fail_memory(err, 0);
@@ -245,10 +245,10 @@ static b1_status add_cell(softmax *p, size *s, b1i_softmax_variant variant, int 
 static b1_status add_twins(softmax *p, const size *s, b1_error *err)
 {
     char name[64];
-    snprintf(name, sizeof name, "rows=%d,width=%d/separate_stream", s->rows, s->width);
+    snprintf(name, sizeof name, "%dx%d/separate_stream", s->rows, s->width);
     b1_status st = b1i_lab_add_twin(p->lab, name, err);
     if (st != B1_OK) return st;
-    snprintf(name, sizeof name, "rows=%d,width=%d/fused_graph", s->rows, s->width);
+    snprintf(name, sizeof name, "%dx%d/fused_graph", s->rows, s->width);
     return b1i_lab_add_twin(p->lab, name, err);
 }
 
