@@ -4,6 +4,7 @@
  */
 #include "lab/analysis.h"
 
+#include "lab/figures.h"
 #include "lab/files.h"
 #include "lab/samples.h"
 #include "lab/stats.h"
@@ -39,7 +40,7 @@ typedef struct analysis {
     double *work;    /* [5 · (rounds + 1) + RESAMPLES] */
     double *medians; /* [cells · kinds], NaN where there is none */
     series s;
-    json_t *out, *cells, *pairs, *traces;
+    json_t *out, *cells, *pairs, *traces, *figures;
 } analysis;
 
 static b1_status no_memory(b1_error *err) { return b1i_fail(err, B1_MEMORY, "not enough memory for the analysis"); }
@@ -249,14 +250,19 @@ b1_status b1i_analysis_make(const char *directory, json_t **out, b1_error *err)
     B1I_TRY(cells(&a, err));
     B1I_TRY(pairs(&a, err));
     B1I_TRY(traces(&a, err));
-    *out = json_pack("{s:s,s:s,s:s,s:s,s:i,s:O,s:O,s:O}", "schema", SCHEMA, "run", a.plan.run, "experiment",
+    if (!(a.figures = b1i_figures_make(a.cells))) {
+        st = no_memory(err);
+        goto fail;
+    }
+    *out = json_pack("{s:s,s:s,s:s,s:s,s:i,s:O,s:O,s:O,s:O}", "schema", SCHEMA, "run", a.plan.run, "experiment",
                      a.plan.experiment, "device", a.plan.device, "rounds", a.plan.rounds, "cells", a.cells, "a_a",
-                     a.pairs, "traces", a.traces);
+                     a.pairs, "traces", a.traces, "figures", a.figures);
     if (!*out) st = no_memory(err);
 fail:
     json_decref(a.cells);
     json_decref(a.pairs);
     json_decref(a.traces);
+    json_decref(a.figures);
     b1i_free(a.work);
     b1i_free(a.medians);
     b1i_samples_free(&a.samples);

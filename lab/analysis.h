@@ -10,7 +10,7 @@
  * (samples so marked), "verdict", "message", "facts"}], "a_a": [{"cell", "twin", "kind", "ratio" (of the medians, twin
  * over cell), "interval" (95 %, b1i_bootstrap_ratio() with "seed" and "resamples")}], "traces": [b1i_trace_facts() with
  * "file", "cell" (the one whose b1i_lab_file_name() it has; null: none), "untraced_ns" (device_interval of the cell),
- * "ratio"]}
+ * "ratio"], "figures": b1i_figures_make() of the cells}
  *
  * Verdicts: failed, out_of_memory, unsupported as planned (n 0, figures null); throttled: a sample was; drifting: the
  * medians of the first and the last third differ by more than 5 % and by more than the spread p90 − p10 of either

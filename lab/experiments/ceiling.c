@@ -32,14 +32,14 @@ typedef struct band_method {
     const char *name, *kernel;
     b1i_lab_body body;
     band_what what;
-    bool mixes; /* the body gives the exclusive or, not the sum */
+    bool mixes; /* the CPU's body gives the exclusive or, not the sum */
     bool bulk;
     unsigned threads;
 } band_method;
 
 static const band_method methods[] = {
     {"read/load4", "k_band_read4", b1i_band_read4, band_read, .threads = B1I_BAND_THREADS},
-    {"read/load8", "k_band_read8", b1i_band_read8, band_read, .threads = B1I_BAND_THREADS},
+    {"read/load8", "k_band_read8", b1i_band_read8, band_read, .mixes = true, .threads = B1I_BAND_THREADS},
     {"read/load16", "k_band_read16", b1i_band_read16, band_read, .threads = B1I_BAND_THREADS},
     {"read/load16x8", "k_band_read16x8", NULL, band_read, .threads = B1I_BAND_THREADS},
     {"read/wide", NULL, b1i_band_read_wide, band_read, .mixes = true},
@@ -80,6 +80,7 @@ struct ceiling {
     int cell_count;
 };
 
+static bool mixes(const cell *c) { return !c->of->gpu && c->method->mixes; }
 static uint64_t set_bytes(const cell *c) { return (uint64_t)c->args.part * (uint64_t)c->of->units; }
 
 /* ---- memory ---- */
@@ -138,10 +139,10 @@ static b1_status check_sum(const cell *c, b1_error *err)
     if (!out) return b1i_fail_memory(err, bytes);
     B1I_TRY(b1i_lab_get(b->device, out, b->out, bytes, err));
     if (b1i_lab_plant) b1i_lab_plant(c->name, out, bytes);
-    for (int u = 0; u < b->units; u++) is = c->method->mixes ? is ^ out[u] : is + out[u];
+    for (int u = 0; u < b->units; u++) is = mixes(c) ? is ^ out[u] : is + out[u];
     for (uint32_t i = 0; i < c->args.part / B1I_BAND_TILE; i++)
-        must = c->method->mixes ? must ^ b->sums[i].mix : must + b->sums[i].sum;
-    if (!c->method->mixes) {
+        must = mixes(c) ? must ^ b->sums[i].mix : must + b->sums[i].sum;
+    if (!mixes(c)) {
         is = (uint32_t)is;
         must = (uint32_t)(must * c->args.passes);
     }

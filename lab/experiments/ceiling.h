@@ -13,7 +13,8 @@ extern const b1i_experiment b1i_experiment_ceiling;
 /* Whether this CPU has stores that pass the caches; where not, the streaming bodies must not be called. */
 extern const bool b1i_band_streams;
 
-/* Reads: the sum of the 32-bit words of all passes; b1i_band_read_wide: the exclusive or of its 64-bit words. */
+/* Reads: the sum of the 32-bit words of all passes; b1i_band_read8 and b1i_band_read_wide: the exclusive or of
+ * the 64-bit words. */
 void b1i_band_read4(const void *args, int worker, int workers);
 void b1i_band_read8(const void *args, int worker, int workers);
 void b1i_band_read16(const void *args, int worker, int workers);
