@@ -136,6 +136,7 @@ if(B1_CUDA_FOUND)
     set_property(SOURCE ${source} APPEND PROPERTY INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/cuda)
     set_property(SOURCE ${source} APPEND PROPERTY OBJECT_DEPENDS "${B1_FATBINS}")
   endforeach()
+  set_property(SOURCE lab/fatbins.c APPEND PROPERTY COMPILE_DEFINITIONS B1_CUDA=1) # of no target with the room's
   # <cuda.h> is for src/gpu alone.
   file(GLOB gpu CONFIGURE_DEPENDS src/gpu/*.c)
   set_property(SOURCE ${gpu} APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE})
