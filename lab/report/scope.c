@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The page's end: what these runs are about, what they do not show, and each claim with its evidence.
+ */
+#include "lab/report/page.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct workload {
+    const char *experiment, *words;
+} workload;
+
+static const workload workloads[] = {
+    {"pointwise", "a chain of three elementwise operations, and the same arithmetic as one"},
+    {"rms-softmax", "an RMS-scaled softmax over rows, as separate operations, fused, and by workers that stay"},
+    {"tiles", "597 two-stage jobs with a global intermediate, one block at most on an SM, in several schedules"},
+    {"launch", "what it costs to start work, to pass from one piece to the next, and to meet"},
+    {"ceiling", "reads, writes and copies of working sets from the nearest cache to memory"},
+};
+
+static const char *workload_of(const b1i_report_run *run)
+{
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
+        if (strcmp(workloads[i].experiment, run->experiment) == 0) return workloads[i].words;
+    return "a workload of its own";
+}
+
+/* ---- claims ---- */
+
+static bool usable(const b1i_report_cell *c) { return c->n > 0 && !c->twin && isfinite(c->median) && c->median > 0; }
+
+/* Same case, size, mode and latency, another family. */
+static bool comparable(const b1i_report_cell *a, const b1i_report_cell *b)
+{
+    return usable(b) && a->kind == b->kind && a->mode == b->mode && strcmp(a->panel, b->panel) == 0 &&
+           (a->x == b->x || (isnan(a->x) && isnan(b->x))) && strcmp(a->family, b->family) != 0;
+}
+
+/* The ratio of a separate variant to `c`; NaN where there is none. */
+static double speedup(const b1i_report_run *run, const b1i_report_cell *c)
+{
+    for (size_t i = 0; i < run->count; i++)
+        if (strcmp(run->cells[i].family, "separate") == 0 && comparable(c, &run->cells[i]))
+            return run->cells[i].median / c->median;
+    return NAN;
+}
+
+/* One claim a family: how it stands to the separate operations in host single, over all sizes, cases and modes. */
+static void family_claim(b1i_page *page, const b1i_report_run *run, size_t first)
+{
+    const char *family = run->cells[first].family;
+    double least = INFINITY, most = 0, doubt = b1i_page_doubt(run, b1i_host_single);
+    int count = 0, believed = 0;
+    for (size_t i = first; i < run->count; i++) {
+        const b1i_report_cell *c = &run->cells[i];
+        double ratio =
+            usable(c) && c->kind == b1i_host_single && strcmp(c->family, family) == 0 ? speedup(run, c) : NAN;
+        if (!isfinite(ratio)) continue;
+        least = fmin(least, ratio);
+        most = fmax(most, ratio);
+        count++;
+        believed += isfinite(doubt) && fabs(1 / ratio - 1) > doubt;
+    }
+    if (count)
+        b1i_page_claim(
+            page, run, "analysis.json samples.jsonl",
+            "Host single of “%s” against “separate” in the same mode and size: %.2f to %.2f times as fast in %d "
+            "pairs, of which %d differ by more than A/A did.",
+            family, least, most, count, believed);
+}
+
+static void family_claims(b1i_page *page, const b1i_report_run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        bool first = usable(&run->cells[i]) && strcmp(run->cells[i].family, "separate") != 0;
+        for (size_t k = 0; k < i && first; k++)
+            first = !usable(&run->cells[k]) || strcmp(run->cells[k].family, run->cells[i].family) != 0;
+        if (first) family_claim(page, run, i);
+    }
+}
+
+static void bandwidth_claim(b1i_page *page, const b1i_report_run *run)
+{
+    const b1i_report_cell *best = NULL, *far = NULL;
+    if (strcmp(run->experiment, "ceiling") != 0) return;
+    for (size_t i = 0; i < run->count; i++) {
+        const b1i_report_cell *c = &run->cells[i];
+        if (!usable(c) || !(c->gbps > 0)) continue;
+        if (!best || c->gbps > best->gbps) best = c;
+        if (!far || c->x > far->x || (c->x == far->x && c->gbps > far->gbps)) far = c;
+    }
+    if (best)
+        b1i_page_claim(
+            page, run, "analysis.json samples.jsonl",
+            "The fastest cell, %s, moves %.1f GB/s; of the largest working set the fastest, %s, moves %.1f GB/s.",
+            best->name, best->gbps, far->name, far->gbps);
+}
+
+static void clock_claim(b1i_page *page, const b1i_report_run *run)
+{
+    double least = INFINITY, most = 0;
+    int throttled = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        const b1i_report_cell *c = &run->cells[i];
+        throttled += c->throttled;
+        if (!(c->sm_mhz > 0)) continue;
+        least = fmin(least, c->sm_mhz);
+        most = fmax(most, c->sm_mhz);
+    }
+    if (most > 0)
+        b1i_page_claim(
+            page, run, "samples.jsonl analysis.json device-before.json device-after.json",
+            "The SM clock, by a probe during the rounds, was %.0f to %.0f MHz (medians of cells); %d samples are "
+            "marked throttled.",
+            least, most, throttled);
+}
+
+static void outcome_claim(b1i_page *page, const b1i_report_run *run)
+{
+    long long samples = 0;
+    int failed = 0, measured = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        samples += run->cells[i].n;
+        measured += run->cells[i].n > 0;
+        failed += strcmp(run->cells[i].verdict, "failed") == 0;
+    }
+    b1i_page_claim(
+        page, run, "manifest.json samples.jsonl analysis.json",
+        "%lld samples, each counted in one of %d rows; every file has the hash of its manifest, and the analysis "
+        "follows from the samples, as verified when this page was made.",
+        samples, measured);
+    b1i_page_claim(
+        page, run, "plan.json analysis.json",
+        "Outputs before and after the rounds were compared with an oracle on the CPU that shares no code with "
+        "what was measured; %d rows failed that.",
+        failed);
+}
+
+void b1i_page_claims_of(b1i_page *page, const b1i_report_run *run)
+{
+    outcome_claim(page, run);
+    clock_claim(page, run);
+    family_claims(page, run);
+    bandwidth_claim(page, run);
+}
+
+/* ---- scope ---- */
+
+static void scope_list(b1i_page *page, bool cpu, bool gpu)
+{
+    static const char *const always[] = {
+        "They establish what these workloads did on these devices, with these versions, once. They are no universal "
+        "launch "
+        "constants: another driver, device or host has others.",
+        "They are no general verdict on persistent kernels: the queue has a simple scheduler and a limit of its own on "
+        "what is "
+        "resident.",
+        "They say nothing of a language model’s speed; “batchone bench” measures that.",
+        "The three latencies are different things; none is an isolated kernel’s duration.",
+        "In timelines bars are recorded intervals, not utilisation, and gaps are no measured causes.",
+        "Logical bytes are what arithmetic needs, not what memory moved. Counters of stores can miss dirty lines that "
+        "are "
+        "written back later, and cold replay proves no DRAM ratio for a warm loop.",
+        "Fixtures with different totals of work (balanced and ragged) cannot show the cost of imbalance; only those "
+        "with equal "
+        "totals can be compared for it.",
+    };
+    b1i_text_put(&page->html, "<p>What these measurements do not show:</p>\n<ul>\n");
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) b1i_html(&page->html, "<li>%s</li>\n", always[i]);
+    if (cpu)
+        b1i_text_put(&page->html,
+                     "<li>On the CPU a dispatch of a thread pool stands for a launch and a prebuilt plan for a graph: "
+                     "such a run says how the lab works, and nothing about a GPU.</li>\n");
+    if (gpu) b1i_text_put(&page->html, "<li>One GPU was used at a time; nothing here is about several.</li>\n");
+    b1i_text_put(&page->html, "</ul>\n");
+}
+
+void b1i_page_scope(b1i_page *page, const b1i_report_run *runs, size_t count)
+{
+    bool cpu = false, gpu = false;
+    b1i_text_put(&page->html, "<section>\n<h2 id=\"scope\">Scope</h2>\n<ul>\n");
+    for (size_t i = 0; i < count; i++) {
+        bool is_cpu = strcmp(runs[i].device, "cpu") == 0;
+        cpu |= is_cpu;
+        gpu |= !is_cpu;
+        b1i_html(&page->html, "<li><a href=\"#run-%d\">%s</a> on %s: %s.</li>\n", runs[i].number, runs[i].experiment,
+                 b1i_report_run_device(&runs[i]), workload_of(&runs[i]));
+    }
+    b1i_text_put(&page->html, "</ul>\n");
+    scope_list(page, cpu, gpu);
+    b1i_text_put(&page->html, "<h3 id=\"claims\">Claims and their evidence</h3>\n");
+    b1i_page_table(page, "Claims:", "each with the files that it follows from.");
+    b1i_text_put(&page->html,
+                 "<thead><tr><th scope=\"col\">run</th><th scope=\"col\">claim</th><th scope=\"col\">evidence</th>"
+                 "</tr></thead><tbody class=\"claims\">\n");
+    b1i_text_bytes(&page->html, b1i_text_get(&page->claims), page->claims.count);
+    b1i_text_put(&page->html, "</tbody>");
+    b1i_page_table_end(page);
+    b1i_text_put(&page->html, "</section>\n");
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report as a whole: which directories it takes, the folder beside the page, its order. Nothing is written into a
+ * run's directory; the page appears when it is complete.
+ */
+#include "lab/report.h"
+
+#include "lab/evidence.h"
+#include "lab/report/gnuplot.h"
+#include "lab/report/page.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SVG_MOST_BYTES = 256 << 20 };
+
+extern const char b1i_report_style_begin[], b1i_report_style_end[];
+__asm__(".pushsection .rodata\n"
+        ".global b1i_report_style_begin\n"
+        ".global b1i_report_style_end\n"
+        "b1i_report_style_begin:\n"
+        ".incbin \"" B1I_REPORT_CSS "\"\n"
+        "b1i_report_style_end:\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+/* ---- a run's own plots ---- */
+
+static b1_status keep_text(b1i_evidence *evidence, const b1i_plot *f, const char *suffix, const b1i_text *text,
+                           b1_error *err)
+{
+    char name[96];
+    snprintf(name, sizeof name, "plots/%s.%s", f->name, suffix);
+    return b1i_evidence_text(evidence, name, b1i_text_get(text), text->count, err);
+}
+
+b1_status b1i_report_plots(struct b1i_evidence *evidence, b1_error *err)
+{
+    b1_status st;
+    b1i_report_run run = {0};
+    b1i_plots figures = {0};
+    B1I_TRY(b1i_report_run_load(b1i_evidence_directory(evidence), &run, err));
+    B1I_TRY(b1i_plots_make(&run, &figures, err));
+    for (size_t i = 0; i < figures.count; i++) {
+        B1I_TRY(keep_text(evidence, &figures.items[i], "dat", &figures.items[i].data, err));
+        B1I_TRY(keep_text(evidence, &figures.items[i], "gp", &figures.items[i].script, err));
+    }
+fail:
+    b1i_plots_free(&figures);
+    b1i_report_run_free(&run);
+    return st;
+}
+
+/* ---- files beside the page ---- */
+
+static b1_status make_folder(const char *path, b1_error *err)
+{
+    struct stat there;
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &there) == 0 && S_ISDIR(there.st_mode))) return B1_OK;
+    return b1i_fail(err, B1_IO, "the folder %s cannot be made: %s", path, strerror(errno));
+}
+
+/* The page: under another name first. */
+static b1_status write_page(const char *out, const b1i_text *html, b1_error *err)
+{
+    char part[4096];
+    if ((size_t)snprintf(part, sizeof part, "%s.part", out) >= sizeof part)
+        return b1i_fail(err, B1_IO, "the path %s is too long", out);
+    FILE *f = fopen(part, "we");
+    bool good = f && fwrite(b1i_text_get(html), 1, html->count, f) == html->count;
+    if (f) good = fclose(f) == 0 && good;
+    if (good) good = rename(part, out) == 0;
+    if (good) return B1_OK;
+    b1_status st = b1i_fail(err, B1_IO, "%s cannot be written: %s", out, strerror(errno));
+    unlink(part);
+    return st;
+}
+
+/* ---- where things are ---- */
+
+typedef struct places {
+    char folder[4096]; /* that the page is in, resolved */
+    char files[4096];  /* FILE_files */
+    const char *name;  /* of FILE_files alone: points into files */
+} places;
+
+static b1_status find_places(const char *out, places *p, b1_error *err)
+{
+    char copy[4096];
+    size_t length = strlen(out);
+    const char *slash = strrchr(out, '/');
+    if (length == 0 || length + 32 >= sizeof copy || out[length - 1] == '/' || strcmp(out, "-") == 0)
+        return b1i_fail(err, B1_ARGUMENT, "\"%s\" is no name of a file that the report could have", out);
+    snprintf(copy, sizeof copy, "%.*s", slash ? (int)(slash - out + 1) : 1, slash ? out : ".");
+    if (!realpath(copy, p->folder))
+        return b1i_fail(err, B1_IO, "%s: no such folder for the report: %s", copy, strerror(errno));
+    bool html = length > 5 && strcmp(out + length - 5, ".html") == 0;
+    snprintf(p->files, sizeof p->files, "%.*s_files", (int)(html ? length - 5 : length), out);
+    slash = strrchr(p->files, '/');
+    p->name = slash ? slash + 1 : p->files;
+    return B1_OK;
+}
+
+static bool inside(const char *path, const char *directory)
+{
+    size_t n = strlen(directory);
+    return strncmp(path, directory, n) == 0 && (path[n] == 0 || path[n] == '/' || (n > 0 && directory[n - 1] == '/'));
+}
+
+/* The way from one resolved folder to another, with a slash at its end: "../runs/one/". */
+static void way(b1i_text *text, const char *from, const char *to)
+{
+    size_t same = 0;
+    b1i_text path = {0};
+    for (size_t i = 0;; i++) {
+        bool ends_from = from[i] == '/' || !from[i], ends_to = to[i] == '/' || !to[i];
+        if (ends_from && ends_to) same = i;
+        if (from[i] != to[i] || !from[i]) break;
+    }
+    for (const char *at = from + same; *at; at++)
+        if (*at == '/' && at[1]) b1i_text_put(&path, "../");
+    const char *rest = to + same + (to[same] == '/');
+    b1i_text_printf(&path, "%s%s", rest, rest[0] ? "/" : "");
+    if (path.count) b1i_html_href(text, b1i_text_get(&path));
+    text->broken |= path.broken;
+    b1i_text_free(&path);
+}
+
+/* ---- which runs ---- */
+
+static void first_line(void *user, const char *line)
+{
+    char *first = user;
+    if (!first[0]) snprintf(first, 512, "%s", line);
+}
+
+static b1_status check_run(const char *directory, b1_error *err)
+{
+    char line[512] = "";
+    bool holds = false;
+    switch (b1i_evidence_look(directory)) {
+    case b1i_evidence_sealed:
+        break;
+    case b1i_evidence_none:
+        return b1i_fail(err, B1_IO, "%s: there is no such directory", directory);
+    case b1i_evidence_incomplete:
+        return b1i_fail(err, B1_IO, "%s: is an incomplete run; \"batchone lab … --resume\" completes it", directory);
+    case b1i_evidence_failed:
+        return b1i_fail(err, B1_IO, "%s: is a run that failed, and has no numbers; its failed.json says why",
+                        directory);
+    default:
+        return b1i_fail(err, B1_IO, "%s: is no run of \"batchone lab\"", directory);
+    }
+    b1_status st = b1i_evidence_verify(directory, first_line, line, &holds, err);
+    if (st != B1_OK || holds) return st;
+    return b1i_fail(err, B1_IO, "%s: does not verify, so it is not reported: %s", directory,
+                    line[0] ? line : "no reason given");
+}
+
+static b1_status load_run(const char *directory, const places *p, int number, b1i_report_run *run, b1_error *err)
+{
+    char real[4096];
+    b1i_text href = {0};
+    b1_status st;
+    B1I_TRY(check_run(directory, err));
+    B1I_TRY(b1i_report_run_load(directory, run, err));
+    if (!realpath(directory, real))
+        B1I_TRY(b1i_fail(err, B1_IO, "%s: cannot be resolved: %s", directory, strerror(errno)));
+    if (inside(p->folder, real))
+        B1I_TRY(b1i_fail(err, B1_ARGUMENT, "the report may not lie in %s: a sealed run stays as it is", directory));
+    const char *slash = strrchr(real, '/');
+    char *name = b1i_strdup(slash[1] ? slash + 1 : real);
+    if (!name) B1I_TRY(b1i_fail_memory(err, strlen(real)));
+    b1i_free(run->name);
+    run->name = name;
+    way(&href, p->folder, real);
+    B1I_TRY(b1i_text_status(&href, err));
+    b1i_free(run->href);
+    run->href = href.data ? href.data : b1i_strdup("./");
+    href.data = NULL;
+    if (!run->href) B1I_TRY(b1i_fail_memory(err, 3));
+    run->number = number;
+    return B1_OK;
+fail:
+    b1i_text_free(&href);
+    return st;
+}
+
+/* ---- figures ---- */
+
+static void caption(b1i_page *page, const b1i_report_run *run, const b1i_plot *f)
+{
+    static const char *const words[] = {
+        [b1i_plot_latency] = "Points are medians, bars go from p10 to p90 of the samples.",
+        [b1i_plot_bandwidth] = "Logical bytes over time: at the median, with bars to what p90 and p10 give.",
+        [b1i_plot_traffic] =
+            "Logical bytes of an invocation against its device interval, p10 to p90 as bars; dotted lines have one "
+            "bandwidth. These are not the bytes that memory moved: counters of stores can miss dirty lines that "
+            "are written back later, and cold replay proves no DRAM ratio for a warm loop.",
+        [b1i_plot_timeline] =
+            "Each panel is a launch of its own with instruments, aligned to its own first A; all have one scale. A "
+            "row is an SM or worker that was seen, a bar one stage of one job, and every job is drawn. Bars are "
+            "recorded intervals, not utilisation; gaps are no measured causes.",
+    };
+    b1i_html(&page->html, "<figcaption>");
+    if (f->sort == b1i_plot_timeline)
+        b1i_text_put(&page->html, "<span class=\"keys\"><span><i style=\"background:var(--s0)\"></i>A</span><span><i "
+                                  "style=\"background:var(--s1)\"></i>B</span></span>");
+    b1i_html(&page->html, "<b>%s.</b> %s From ", b1i_text_get(&f->title), words[f->sort]);
+    b1i_page_link(page, run, "analysis.json",
+                  f->sort == b1i_plot_timeline ? "the traces of analysis.json" : "analysis.json");
+    b1i_text_put(&page->html, "; drawn of ");
+    b1i_page_beside(page, run, f->name, ".dat", "dat");
+    b1i_text_put(&page->html, " by ");
+    b1i_page_beside(page, run, f->name, ".gp", "gp");
+    b1i_text_put(&page->html, ", alone as ");
+    b1i_page_beside(page, run, f->name, ".svg", "svg");
+    b1i_text_put(&page->html, ".</figcaption></figure>\n");
+}
+
+static b1_status draw(b1i_page *page, const b1i_report_run *run, const b1i_plot *f, const char *folder, b1_error *err)
+{
+    b1_status st;
+    char path[4200], id[24], *svg = NULL, script[96];
+    size_t bytes;
+    b1_error reading = {0};
+    B1I_TRY(b1i_page_file(folder, f->name, ".dat", &f->data, err));
+    B1I_TRY(b1i_page_file(folder, f->name, ".gp", &f->script, err));
+    snprintf(script, sizeof script, "%s.gp", f->name);
+    B1I_TRY(b1i_gnuplot_run(folder, script, err));
+    snprintf(path, sizeof path, "%s/%s.svg", folder, f->name);
+    st = b1i_read_file(path, SVG_MOST_BYTES, &svg, &bytes, &reading);
+    if (st != B1_OK) B1I_TRY(b1i_fail(err, B1_IO, "gnuplot left no picture: %s", reading.message));
+    snprintf(id, sizeof id, "fig-%d", ++page->figure);
+    b1i_html(&page->html, "<figure class=\"%s%s\"><div class=\"box\">", f->wide ? "wide" : "",
+             f->sort == b1i_plot_timeline ? " timeline" : "");
+    B1I_TRY(b1i_svg_embed(&page->html, svg, id, b1i_text_get(&f->title), b1i_text_get(&f->description), err));
+    b1i_text_put(&page->html, "</div>");
+    caption(page, run, f);
+fail:
+    b1i_free(svg);
+    return st;
+}
+
+static b1_status draw_all(b1i_page *page, const b1i_report_run *run, const b1i_plots *figures, bool timelines,
+                          const char *folder, b1_error *err)
+{
+    b1_status st = B1_OK;
+    bool any = false;
+    for (size_t i = 0; i < figures->count; i++) {
+        if ((figures->items[i].sort == b1i_plot_timeline) != timelines) continue;
+        if (!any) b1i_text_put(&page->html, "<div class=\"figures\">\n");
+        any = true;
+        B1I_TRY(draw(page, run, &figures->items[i], folder, err));
+    }
+    if (any) b1i_text_put(&page->html, "</div>\n");
+fail:
+    return st;
+}
+
+/* ---- the page ---- */
+
+static void page_head(b1i_page *page, const b1i_report_run *runs, size_t count)
+{
+    b1i_text *html = &page->html;
+    b1i_text_put(html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                       "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n");
+    b1i_html(html, "<meta name=\"generator\" content=\"batchone %s\">\n<title>Lab report", b1_version());
+    for (size_t i = 0; i < count && i < 6; i++) b1i_html(html, "%s%s", i ? ", " : ": ", runs[i].experiment);
+    b1i_text_put(html, "</title>\n<style>\n");
+    b1i_text_bytes(html, b1i_report_style_begin, (size_t)(b1i_report_style_end - b1i_report_style_begin));
+    b1i_text_put(html, "</style>\n</head>\n<body>\n");
+    b1i_svg_marks(html);
+    b1i_text_put(
+        html, "<header>\n<h1>Lab report</h1>\n<p class=\"lead\">Every number leads to the file that it is from; every "
+              "directory was verified when this page was made.</p>\n<nav aria-label=\"Runs\"><ol>\n");
+    for (size_t i = 0; i < count; i++)
+        b1i_html(html, "<li><a href=\"#run-%d\">%s</a></li>\n", runs[i].number, runs[i].experiment);
+    b1i_text_put(html, "<li><a href=\"#scope\">Scope</a></li>\n<li><a "
+                       "href=\"#claims\">Claims</a></li>\n</ol></nav>\n</header>\n<main>\n");
+}
+
+static b1_status put_run(b1i_page *page, const b1i_report_run *run, b1_error *err)
+{
+    b1_status st;
+    b1i_plots figures = {0};
+    char folder[4200];
+    snprintf(folder, sizeof folder, "%s/run-%d", page->folder, run->number);
+    B1I_TRY(make_folder(folder, err));
+    B1I_TRY(b1i_plots_make(run, &figures, err));
+    b1i_text_put(&page->html, "<section>\n");
+    b1i_page_heading(page, run);
+    if (json_array_size(json_object_get(run->analysis, "traces"))) b1i_text_put(&page->html, "<h3>Timelines</h3>\n");
+    B1I_TRY(draw_all(page, run, &figures, true, folder, err));
+    b1i_page_traces(page, run);
+    b1i_html(&page->html, "<h3 id=\"run-%d-measured\">Measured</h3>\n", run->number);
+    B1I_TRY(draw_all(page, run, &figures, false, folder, err));
+    b1i_page_believe(page, run);
+    b1i_text_put(&page->html, "<h3>Tables</h3>\n");
+    for (int kind = 0; kind < b1i_lab_kinds; kind++) {
+        b1i_page_cells(page, run, (b1i_lab_kind)kind);
+        B1I_TRY(b1i_page_csv(page, run, (b1i_lab_kind)kind, folder, err));
+    }
+    b1i_page_unmeasured(page, run);
+    B1I_TRY(b1i_page_published(page, run, err));
+    b1i_page_extras(page, run);
+    b1i_page_record(page, run);
+    b1i_page_claims_of(page, run);
+    b1i_text_put(&page->html, "</section>\n");
+fail:
+    b1i_plots_free(&figures);
+    return st;
+}
+
+static b1_status put_page(const b1i_report_run *runs, size_t count, const places *p, const char *out, b1_error *err)
+{
+    b1_status st;
+    b1i_page page = {.files = p->name, .folder = p->files};
+    B1I_TRY(make_folder(p->files, err));
+    page_head(&page, runs, count);
+    for (size_t i = 0; i < count; i++) B1I_TRY(put_run(&page, &runs[i], err));
+    b1i_page_scope(&page, runs, count);
+    b1i_html(&page.html,
+             "</main>\n<footer>Made by batchone %s from what the directories hold.</footer>\n</body>\n</html>\n",
+             b1_version());
+    B1I_TRY(b1i_text_status(&page.claims, err));
+    B1I_TRY(b1i_text_status(&page.html, err));
+    st = write_page(out, &page.html, err);
+fail:
+    b1i_text_free(&page.html);
+    b1i_text_free(&page.claims);
+    return st;
+}
+
+b1_status b1i_report_write(const char *const *directories, size_t count, const char *out, b1_error *err)
+{
+    b1_status st;
+    places *p = b1i_calloc(1, sizeof *p);
+    b1i_report_run *runs = b1i_calloc(count, sizeof *runs);
+    if (!p || !runs) {
+        st = b1i_fail_memory(err, count * sizeof *runs);
+        goto fail;
+    }
+    B1I_TRY(b1i_gnuplot_find(err));
+    B1I_TRY(find_places(out, p, err));
+    for (size_t i = 0; i < count; i++) B1I_TRY(load_run(directories[i], p, (int)i + 1, &runs[i], err));
+    st = put_page(runs, count, p, out, err);
+fail:
+    for (size_t i = 0; runs && i < count; i++) b1i_report_run_free(&runs[i]);
+    b1i_free(runs);
+    b1i_free(p);
+    return st;
+}
