@@ -29,7 +29,15 @@ fail:
     return st;
 }
 
-/* The driver's graph has the nodes that it must have. */
+/* Edges from one kernel to the next: what mode pdl makes programmatic. */
+static int kernel_edges(const b1i_lab_work_cell *cell)
+{
+    int edges = 0;
+    for (int i = 1; i < cell->count; i++) edges += cell->ops[i - 1].kernel && cell->ops[i].kernel;
+    return edges;
+}
+
+/* The driver's graph has the nodes that it must have, and programmatic edges where it must. */
 static b1_status check_graph(b1i_lab_work_cell *cell, b1_error *err)
 {
     json_t *graph = NULL;
@@ -44,6 +52,12 @@ static b1_status check_graph(b1i_lab_work_cell *cell, b1_error *err)
                       "the driver's graph has %d nodes, %d of them kernels and %d memsets; expected are %d of %d "
                       "operations, %d and %d",
                       (int)all, (int)kernels, (int)memsets, cell->count, cell->count, cell->kernels, cell->memsets);
+    }
+    const json_int_t programmatic = json_integer_value(json_object_get(graph, "programmatic_edges"));
+    const int wanted = cell->mode == b1i_lab_pdl ? kernel_edges(cell) : 0;
+    if (st == B1_OK && programmatic != wanted) {
+        st = b1i_fail(err, B1_DEVICE, "the driver's graph of mode %s has %d programmatic edges; expected are %d",
+                      b1i_lab_mode_names[cell->mode], (int)programmatic, wanted);
     }
     json_decref(graph);
     return st;
