@@ -21,8 +21,11 @@ static word *line_of(const b1i_sync_args *a, uint32_t i)
 {
     return (word *)(uintptr_t)(a->lines + (uint64_t)i * B1I_SYNC_LINE);
 }
-/* The line past the units': that those who are timed are done, and beside it what keeps the load's reads alive. */
+/* The line past the units': that those who are timed are done, how many workers of the load have begun, and what keeps
+ * their reads alive. */
 static word *done_of(const b1i_sync_args *a, int workers) { return line_of(a, (uint32_t)workers); }
+static word *begun_of(const b1i_sync_args *a, int workers) { return done_of(a, workers) + 1; }
+static word *seen_of(const b1i_sync_args *a, int workers) { return done_of(a, workers) + 2; }
 
 static void add(const b1i_sync_args *a, int what, uint64_t value)
 {
@@ -73,6 +76,12 @@ void b1i_chain_body(const void *args, int worker, int workers)
     ((uint32_t *)(uintptr_t)a->sums)[worker] = sum_words(from, (size_t)(end - begin) / 4);
 }
 
+/* Before its first turn: the load is under way. false: it was given up. */
+static bool await_load(const b1i_sync_args *a, int loads, int workers)
+{
+    return !a->load || await(begun_of(a, workers), (uint32_t)loads, memory_order_relaxed);
+}
+
 /* Reads the worker's part in a circle until the others are done. */
 static void be_load(const b1i_sync_args *a, int worker, int workers)
 {
@@ -80,10 +89,12 @@ static void be_load(const b1i_sync_args *a, int worker, int workers)
     const char *part = (const char *)(uintptr_t)(a->load + a->load_bytes * (uint64_t)worker);
     word *done = done_of(a, workers);
     uint64_t chunks = 0, seen = 0;
-    for (; !atomic_load_explicit(done, memory_order_relaxed); chunks++)
+    do {
         seen ^= b1i_read_stream(part + chunks % whole * LOAD_CHUNK, LOAD_CHUNK);
+        if (chunks++ == 0) atomic_fetch_add_explicit(begun_of(a, workers), 1, memory_order_relaxed);
+    } while (!atomic_load_explicit(done, memory_order_relaxed));
     add(a, B1I_SYNC_LOADED, chunks * LOAD_CHUNK);
-    atomic_fetch_xor_explicit(done + 1, (uint32_t)seen, memory_order_relaxed);
+    atomic_fetch_xor_explicit(seen_of(a, workers), (uint32_t)seen, memory_order_relaxed);
 }
 
 void b1i_barrier_body(const void *args, int worker, int workers)
@@ -96,7 +107,10 @@ void b1i_barrier_body(const void *args, int worker, int workers)
         if (a->load) be_load(a, worker, workers);
         return;
     }
-    if (worker == 0) out[B1I_SYNC_START] = b1i_now_ns();
+    if (worker == 0) {
+        wrong = !await_load(a, workers - (int)members, workers);
+        out[B1I_SYNC_START] = b1i_now_ns();
+    }
     for (uint32_t i = 0; i < turns && !wrong; i++) {
         if (worker == 0 && i == a->warm) out[B1I_SYNC_FROM] = b1i_now_ns();
         if (a->check) atomic_store_explicit(line_of(a, (uint32_t)worker), i + 1, memory_order_relaxed);
@@ -129,7 +143,10 @@ void b1i_flag_body(const void *args, int worker, int workers)
     }
     word *own = line_of(a, begins ? 0 : partner), *other = line_of(a, begins ? partner : 0);
     uint32_t turn = 1;
-    if (begins) out[B1I_SYNC_START] = b1i_now_ns();
+    if (begins) {
+        wrong = !await_load(a, workers - 2, workers);
+        out[B1I_SYNC_START] = b1i_now_ns();
+    }
     for (; turn <= turns && !wrong; turn++) {
         if (begins && turn == a->warm + 1) out[B1I_SYNC_FROM] = b1i_now_ns();
         if (begins) atomic_store_explicit(other, turn, tell);

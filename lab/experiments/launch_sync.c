@@ -10,6 +10,7 @@
  * One block lies on an SM, by a reservation of shared memory, and as many blocks are launched as there are SMs: all of
  * them are resident, or the cell is not run.
  */
+#include "base/threads.h"
 #include "lab/experiments/launch.h"
 
 #include <stdio.h>
@@ -47,6 +48,10 @@ static b1_status units_fit(const b1i_sync_cell *c, b1_error *err)
     const char *unit = l->gpu ? "SM" : "worker";
     if (l->units < members)
         return b1i_fail(err, B1_UNSUPPORTED, "meeting takes two %ss, and this device has %d", unit, l->units);
+    if (!l->gpu && l->units > b1i_cpu_count())
+        return b1i_fail(err, B1_UNSUPPORTED,
+                        "%d workers on %d CPUs take turns: those that wait would not run beside those they wait for",
+                        l->units, b1i_cpu_count());
     if (!l->gpu && c->loaded && l->units == members)
         return b1i_fail(err, B1_UNSUPPORTED,
                         "two workers meet and a third one would have to be the load; this device has %d", l->units);
@@ -220,8 +225,8 @@ static b1_status add_sync(b1i_launch *l, const char *name, b1i_sync_cell like, b
     c->of = l;
     c->next = l->syncs;
     l->syncs = c;
-    c->args.warm = l->gpu ? 64 : 16;
-    c->args.turns = l->gpu ? (l->quick ? 256 : 1000) : (l->quick ? 64 : 256);
+    c->args.warm = 64;
+    c->args.turns = l->gpu ? (l->quick ? 256 : 1000) : (l->quick ? 2000 : 10000);
     c->args.members = (uint32_t)members_of(l, c->what);
     c->args.partner = l->gpu && l->units > 3 ? (uint32_t)l->units / 2 : 1;
     c->args.ordered = c->ordered;
