@@ -7,6 +7,7 @@
 #include "app/app.h"
 #include "app/output.h"
 #include "lab/analysis.h"
+#include "lab/profile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 enum { NAME_WIDTH = 37 };
 
 typedef struct lab_options {
-    const char *out, *device;
+    const char *out, *device, *profile_cell;
     bool quick, resume, ncu, json;
     int64_t rounds, threads;
 } lab_options;
@@ -30,6 +31,8 @@ static const b1i_option options[] = {
      NULL},
     {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
     {"ncu", 0, b1i_option_flag, AT(ncu), NULL, "count bytes by Nsight Compute as well", 0, 0, NULL},
+    {"profile-cell", 0, b1i_option_text, AT(profile_cell), "CELL",
+     "run that cell alone, for a profiler; needs no --out", 0, 0, NULL},
     {"json", 0, b1i_option_flag, AT(json), NULL, "print the analysis as one JSON document", 0, 0, NULL},
     {0},
 };
@@ -151,6 +154,16 @@ static int run_lab(const lab_options *o, const b1i_experiment *experiment)
     return B1I_EXIT_FAILED;
 }
 
+/* What Nsight Compute starts, or anybody with another profiler. */
+static int profile_cell(const lab_options *o, const b1i_experiment *experiment)
+{
+    b1_error err = {0};
+    b1i_lab_options l = {.threads = (int)o->threads, .quick = o->quick};
+    b1_status st = b1i_device_choose(o->device, NULL, 0, &l.device, &err);
+    if (st == B1_OK) st = b1i_profile_cell(experiment, &l, o->profile_cell, &err);
+    return st == B1_OK ? B1I_EXIT_OK : b1i_report(&err);
+}
+
 static int run(const b1i_command *self, char **arguments)
 {
     lab_options o = {0};
@@ -163,6 +176,7 @@ static int run(const b1i_command *self, char **arguments)
         print_experiments();
         return B1I_EXIT_USAGE;
     }
+    if (o.profile_cell) return profile_cell(&o, experiment);
     if (!o.out || !*o.out) {
         b1i_print_error("lab: --out DIR is missing: the directory to make");
         return B1I_EXIT_USAGE;

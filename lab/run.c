@@ -12,6 +12,7 @@
 #include "lab/environment.h"
 #include "lab/files.h"
 #include "lab/machine.h"
+#include "lab/profile.h"
 #include "lab/report.h"
 #include "lab/samples.h"
 #include "lab/work.h"
@@ -129,6 +130,7 @@ static b1_status finish(b1i_lab *lab, const json_t *before, b1i_process *now, vo
     B1I_TRY(b1i_lab_check(lab, err));
     now->checked = true;
     if (lab->experiment->after) B1I_TRY(lab->experiment->after(lab, state, err));
+    B1I_TRY(b1i_profile_run(lab, err));
     now->ended = true;
     B1I_TRY(b1i_environment_write(lab, before, now, err));
     b1i_lab_say(lab, "sealing", 0, 1);
