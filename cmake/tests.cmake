@@ -40,7 +40,8 @@ foreach(source ${TEST_SOURCES})
 endforeach()
 
 # On a driver that stands in for one: test_gpu, what it does without a GPU and when each call fails; test_cuda_program,
-# whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows.
+# whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows; tests of
+# experiments, which teach it their kernels.
 if(TARGET test_gpu AND B1_CUDA_FOUND)
   b1_add_fatbin(tests_gpu tests/kernels/gpu.cu)
   target_compile_definitions(test_gpu PRIVATE B1_CUDA=1 B1I_TEST_FATBIN="${B1_FATBIN_FOLDER}/tests_gpu.fatbin")
@@ -50,13 +51,15 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
                -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR})
   set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 C_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
-  foreach(name test_gpu test_cuda_program test_work)
+  set(fake)
+  foreach(name test_gpu test_cuda_program test_work test_lab_pointwise test_lab_rms_softmax)
     add_dependencies(${name} fake_cuda)
     add_test(NAME ${name}_fake COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    list(APPEND fake ${name}_fake)
   endforeach()
   set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1)
   if(CMAKE_CROSSCOMPILING)
     list(APPEND environment B1_EMULATED=1)
   endif()
-  set_tests_properties(test_gpu_fake test_cuda_program_fake test_work_fake PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+  set_tests_properties(${fake} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
 endif()

@@ -9,11 +9,13 @@
 #include "lab/run.h"
 #include "lab/work.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -23,6 +25,22 @@ static b1_error err; /* of the call that failed */
 static inline void ok(b1_status st, const char *call, int line)
 {
     if (st) fail_msg("line %d: %s: %s: %s", line, call, b1_status_name(st), err.message);
+}
+
+/* Whether there is a GPU, or a driver that stands in for one. */
+static inline bool rig_has_gpu(void) { return b1i_device_gpus(NULL) > 0; }
+static inline bool rig_stands_in(void) { return getenv("B1_FAKE_CUDA") != NULL; }
+
+/* Teaches the driver that stands in for a GPU's the kernels of `ops`, which it then runs as their bodies. */
+static inline void rig_teach(const b1i_lab_op *ops, int count)
+{
+    if (!rig_stands_in()) return;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    bool (*teach)(const char *, size_t, b1i_lab_body) = NULL;
+    assert_non_null(library);
+    *(void **)&teach = dlsym(library, "fake_cuda_teach");
+    assert_non_null(teach);
+    for (int i = 0; i < count; i++) assert_true(!ops[i].kernel || teach(ops[i].kernel, ops[i].arg_bytes, ops[i].body));
 }
 
 /* Calls `with` with the CPU of one to three workers, and with the first GPU where there is one. */
@@ -35,7 +53,7 @@ static inline void each_device(void (*with)(b1i_lab_device *device))
         with(device);
         b1i_lab_device_close(device);
     }
-    if (getenv("B1_FAKE_CUDA") || b1i_device_gpus(NULL) == 0) return;
+    if (!rig_has_gpu()) return;
     OK(b1i_lab_device_open(&gpu, 0, &device, &err));
     with(device);
     b1i_lab_device_close(device);
@@ -58,10 +76,10 @@ typedef struct lab_rig {
     void *state;
 } lab_rig;
 
-static inline void lab_rig_open(lab_rig *r, const b1i_experiment *experiment, bool quick)
+static inline void lab_rig_open(lab_rig *r, const b1i_experiment *experiment, bool gpu, bool quick)
 {
     memset(r, 0, sizeof *r);
-    r->options = (b1i_lab_options){.device = b1i_device_cpu(), .threads = 2, .quick = quick};
+    r->options = (b1i_lab_options){.device = gpu ? b1i_device_at(0) : b1i_device_cpu(), .threads = 2, .quick = quick};
     r->lab.experiment = experiment;
     r->lab.options = &r->options;
     OK(b1i_lab_device_open(&r->options.device, r->options.threads, &r->lab.device, &err));
@@ -84,7 +102,7 @@ static inline b1_status lab_rig_drive(lab_rig *r, size_t cell)
     for (int k = 0; st == B1_OK && k < b1i_lab_kinds; k++) {
         double ns = -1;
         if (d->driver->measure[k]) st = d->driver->measure[k](d->user, 2, &ns, &err);
-        assert_true(st != B1_OK || ns > 0);
+        assert_true(st != B1_OK || ns > 0 || !d->driver->measure[k]);
     }
     return st == B1_OK && d->driver->check ? d->driver->check(d->user, &err) : st;
 }
@@ -103,13 +121,16 @@ static inline const char *rig_word(const lab_rig *r, size_t cell, const char *ke
     return value;
 }
 
-/* Drives every cell: all are right but those of mode pdl, which the CPU has not; and names are unique. */
+/* Drives every cell: all are right but those of mode pdl on the CPU, which has it not, and of a single kernel; and
+ * names are unique. */
 static inline void rig_drive_all(lab_rig *r)
 {
     const b1i_lab_plan *plan = &r->lab.plan;
+    const bool gpu = b1i_lab_device_gpu(r->lab.device);
     for (size_t i = 0; i < plan->count; i++) {
         const b1_status st = lab_rig_drive(r, i);
-        if (strcmp(rig_word(r, i, "mode"), "pdl") == 0) {
+        const bool pdl = strcmp(rig_word(r, i, "mode"), "pdl") == 0;
+        if (pdl && (!gpu || rig_fact(r, i, "kernels") == 1)) {
             assert_int_equal(st, B1_UNSUPPORTED);
             assert_non_null(strstr(err.message, "programmatic"));
         } else {
@@ -133,7 +154,7 @@ static inline void plant(const char *what, void *output, size_t bytes)
 static inline void rig_plant(const b1i_experiment *experiment, const char *name, size_t at)
 {
     lab_rig r;
-    lab_rig_open(&r, experiment, true);
+    lab_rig_open(&r, experiment, false, true);
     const int cell = b1i_lab_plan_find(&r.lab.plan, name);
     assert_true(cell > 0);
     plant_in = name;
@@ -148,6 +169,53 @@ static inline void rig_plant(const b1i_experiment *experiment, const char *name,
     assert_int_equal(r.lab.cells[cell].driver->check(r.lab.cells[cell].user, &err), B1_DEVICE);
     b1i_lab_plant = NULL;
     lab_rig_close(&r);
+}
+
+/* ---- a whole run on a GPU ---- */
+static inline void rig_say(void *user, const char *line)
+{
+    (void)user;
+    print_message("%s\n", line);
+}
+
+typedef struct rig_graph {
+    const char *name; /* of a file in graphs/, without a suffix */
+    int kernels, memsets, programmatic;
+} rig_graph;
+
+/* What the driver said of a graph of the run, and that it wrote it. */
+static inline void rig_graph_fits(const char *run, const rig_graph *want)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/graphs/%s.dot", run, want->name);
+    assert_int_equal(access(path, R_OK), 0);
+    snprintf(path, sizeof path, "%s/graphs/%s.json", run, want->name);
+    json_t *graph = json_load_file(path, 0, NULL);
+    assert_non_null(graph);
+    assert_int_equal(json_integer_value(json_object_get(graph, "kernel_nodes")), want->kernels);
+    assert_int_equal(json_integer_value(json_object_get(graph, "memset_nodes")), want->memsets);
+    assert_int_equal(json_integer_value(json_object_get(graph, "edges")), want->kernels + want->memsets - 1);
+    assert_int_equal(json_integer_value(json_object_get(graph, "programmatic_edges")), want->programmatic);
+    assert_true(json_integer_value(json_object_get(json_object_get(graph, "setup"), "instantiate_ns")) > 0);
+    json_decref(graph);
+}
+
+/* Runs the experiment, which fails in no cell and holds; its directory has these graphs. */
+static inline void rig_run(const b1i_experiment *experiment, const rig_graph *graphs, size_t count)
+{
+    char top[] = "/tmp/b1_lab_XXXXXX", run[64], command[64];
+    int failed = -1;
+    bool holds = false;
+    assert_non_null(mkdtemp(top));
+    snprintf(run, sizeof run, "%s/run", top);
+    const b1i_lab_options options = {.out = run, .device = b1i_device_at(0), .quick = true};
+    OK(b1i_lab_run(experiment, &options, &failed, &err));
+    assert_int_equal(failed, 0);
+    OK(b1i_evidence_verify(run, rig_say, NULL, &holds, &err));
+    assert_true(holds);
+    for (size_t i = 0; i < count; i++) rig_graph_fits(run, &graphs[i]);
+    snprintf(command, sizeof command, "rm -r %s", top);
+    assert_int_equal(system(command), 0);
 }
 
 #endif

@@ -98,11 +98,10 @@ static void the_oracle_catches(void **state)
 
 /* ---- the experiment ---- */
 
-static void the_cells_are_right(void **state)
+static void cells_are_right(bool gpu)
 {
-    (void)state;
     lab_rig r;
-    lab_rig_open(&r, &b1i_experiment_pointwise, true);
+    lab_rig_open(&r, &b1i_experiment_pointwise, gpu, true);
     assert_int_equal(r.lab.plan.count, 2 * (2 * 6 + 2));
     rig_drive_all(&r);
     int rotating = 0;
@@ -121,16 +120,37 @@ static void the_cells_are_right(void **state)
     lab_rig_close(&r);
 }
 
+static void the_cells_are_right(void **state)
+{
+    (void)state;
+    cells_are_right(false);
+    if (rig_has_gpu()) cells_are_right(true);
+}
+
+/* On a GPU: the driver's graphs are what they must be, and are in the directory. */
+static void graphs_are_evidence(void **state)
+{
+    (void)state;
+    if (!rig_has_gpu()) skip();
+    static const rig_graph graphs[] = {
+        {"n-256-separate_graph", 3, 0, 0},
+        {"n-32768-fused_graph", 1, 0, 0},
+        {"rotating-n-256-separate_pdl", 3, 0, 2},
+    };
+    rig_run(&b1i_experiment_pointwise, graphs, sizeof graphs / sizeof *graphs);
+}
+
 /* The sizes of the original; only what is planned, nothing is made. */
 static void the_sizes_are_the_originals(void **state)
 {
     (void)state;
     lab_rig r;
-    lab_rig_open(&r, &b1i_experiment_pointwise, false);
+    lab_rig_open(&r, &b1i_experiment_pointwise, false, false);
     static const char *const names[] = {
         "n=256/separate_stream",  "n=32768/separate_graph",           "n=1048576/fused_stream",
         "n=16777216/fused_graph", "rotating/n=16777216/separate_pdl", "a/a n=1048576/fused_graph"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(b1i_lab_plan_find(&r.lab.plan, names[i]) >= 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(b1i_lab_plan_find(&r.lab.plan, names[i]) >= 0);
     for (size_t i = 0; i < r.lab.plan.count; i++) {
         const json_t *exceeds = json_object_get(r.lab.plan.cells[i].facts, "exceeds_cache_twice");
         assert_true(!exceeds || json_is_true(exceeds));
@@ -152,7 +172,7 @@ static void nothing_leaks(void **state)
     const long before = b1i_alloc_live();
     for (long at = 0;; at++) {
         lab_rig r;
-        lab_rig_open(&r, &b1i_experiment_pointwise, true);
+        lab_rig_open(&r, &b1i_experiment_pointwise, false, true);
         b1i_alloc_fail_at(at);
         const b1_status st = lab_rig_drive(&r, 0);
         b1i_alloc_fail_at(-1);
@@ -166,14 +186,14 @@ static void nothing_leaks(void **state)
 
 int main(void)
 {
+    b1i_lab_op ops[B1I_POINTWISE_OPS_MOST];
+    const b1i_pointwise_arrays none = {.count = 1};
+    for (int fused = 0; fused < 2; fused++) rig_teach(ops, b1i_pointwise_ops(fused, &none, ops));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_chain_is_right),
-        cmocka_unit_test(the_oracle_takes_every_rounding),
-        cmocka_unit_test(the_oracle_catches),
-        cmocka_unit_test(the_cells_are_right),
-        cmocka_unit_test(the_sizes_are_the_originals),
-        cmocka_unit_test(a_wrong_output_is_caught),
-        cmocka_unit_test(nothing_leaks),
+        cmocka_unit_test(the_chain_is_right),       cmocka_unit_test(the_oracle_takes_every_rounding),
+        cmocka_unit_test(the_oracle_catches),       cmocka_unit_test(the_cells_are_right),
+        cmocka_unit_test(graphs_are_evidence),      cmocka_unit_test(the_sizes_are_the_originals),
+        cmocka_unit_test(a_wrong_output_is_caught), cmocka_unit_test(nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,11 +163,10 @@ static void the_oracle_knows_these(void **state)
 
 /* ---- the experiment ---- */
 
-static void the_cells_are_right(void **state)
+static void cells_are_right(bool gpu)
 {
-    (void)state;
     lab_rig r;
-    lab_rig_open(&r, &b1i_experiment_rms_softmax, true);
+    lab_rig_open(&r, &b1i_experiment_rms_softmax, gpu, true);
     assert_int_equal(r.lab.plan.count, 4 * (9 + 2));
     rig_drive_all(&r);
     for (size_t i = 0; i < r.lab.plan.count; i++) {
@@ -181,6 +180,26 @@ static void the_cells_are_right(void **state)
         assert_int_equal(rig_fact(&r, i, "memsets"), persistent);
     }
     lab_rig_close(&r);
+}
+
+static void the_cells_are_right(void **state)
+{
+    (void)state;
+    cells_are_right(false);
+    if (rig_has_gpu()) cells_are_right(true);
+}
+
+/* On a GPU: the driver's graphs are what they must be, and are in the directory. */
+static void graphs_are_evidence(void **state)
+{
+    (void)state;
+    if (!rig_has_gpu()) skip();
+    static const rig_graph graphs[] = {
+        {"1x31-separate_pdl", 5, 0, 4},
+        {"48x1000-fused_graph", 1, 0, 0},
+        {"48x1000-persistent_graph", 1, 1, 0},
+    };
+    rig_run(&b1i_experiment_rms_softmax, graphs, sizeof graphs / sizeof *graphs);
 }
 
 static void a_wrong_output_is_caught(void **state)
@@ -197,7 +216,7 @@ static void nothing_leaks(void **state)
     const long before = b1i_alloc_live();
     for (long at = 0;; at++) {
         lab_rig r;
-        lab_rig_open(&r, &b1i_experiment_rms_softmax, true);
+        lab_rig_open(&r, &b1i_experiment_rms_softmax, false, true);
         b1i_alloc_fail_at(at);
         const b1_status st = lab_rig_drive(&r, 0);
         b1i_alloc_fail_at(-1);
@@ -211,11 +230,15 @@ static void nothing_leaks(void **state)
 
 int main(void)
 {
+    b1i_lab_op ops[B1I_SOFTMAX_OPS_MOST];
+    const b1i_softmax_args none = {.rows = 1, .width = 1};
+    for (int v = 0; v < b1i_softmax_variants; v++)
+        rig_teach(ops, b1i_softmax_ops((b1i_softmax_variant)v, &none, 1, ops));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant_is_right), cmocka_unit_test(launches_fit),
-        cmocka_unit_test(the_oracle_catches),     cmocka_unit_test(the_oracle_knows_these),
-        cmocka_unit_test(the_cells_are_right),    cmocka_unit_test(a_wrong_output_is_caught),
-        cmocka_unit_test(nothing_leaks),
+        cmocka_unit_test(every_variant_is_right),   cmocka_unit_test(launches_fit),
+        cmocka_unit_test(the_oracle_catches),       cmocka_unit_test(the_oracle_knows_these),
+        cmocka_unit_test(the_cells_are_right),      cmocka_unit_test(graphs_are_evidence),
+        cmocka_unit_test(a_wrong_output_is_caught), cmocka_unit_test(nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
