@@ -201,7 +201,7 @@ static inline void rig_graph_fits(const char *run, const rig_graph *want)
 }
 
 /* Runs the experiment, which fails in no cell and holds; its directory has these graphs. */
-static inline void rig_run(const b1i_experiment *experiment, const rig_graph *graphs, size_t count)
+static inline void lab_rig_run(const b1i_experiment *experiment, const rig_graph *graphs, size_t count)
 {
     char top[] = "/tmp/b1_lab_XXXXXX", run[64], command[64];
     int failed = -1;

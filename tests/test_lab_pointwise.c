@@ -137,7 +137,7 @@ static void graphs_are_evidence(void **state)
         {"n-32768-fused_graph", 1, 0, 0},
         {"rotating-n-256-separate_pdl", 3, 0, 2},
     };
-    rig_run(&b1i_experiment_pointwise, graphs, sizeof graphs / sizeof *graphs);
+    lab_rig_run(&b1i_experiment_pointwise, graphs, sizeof graphs / sizeof *graphs);
 }
 
 /* The sizes of the original; only what is planned, nothing is made. */

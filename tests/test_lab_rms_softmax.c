@@ -199,7 +199,7 @@ static void graphs_are_evidence(void **state)
         {"48x1000-fused_graph", 1, 0, 0},
         {"48x1000-persistent_graph", 1, 1, 0},
     };
-    rig_run(&b1i_experiment_rms_softmax, graphs, sizeof graphs / sizeof *graphs);
+    lab_rig_run(&b1i_experiment_rms_softmax, graphs, sizeof graphs / sizeof *graphs);
 }
 
 static void a_wrong_output_is_caught(void **state)

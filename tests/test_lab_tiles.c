@@ -358,7 +358,7 @@ static void cells_are_complete(void **state)
     (void)state;
     for (int quick = 0; quick < 2; quick++) {
         lab_rig r;
-        lab_rig_open(&r, &b1i_experiment_tiles, quick);
+        lab_rig_open(&r, &b1i_experiment_tiles, false, quick);
         int twins = 0;
         for (size_t i = 0; i < r.lab.plan.count; i++) {
             const json_int_t divisor = rig_fact(&r, i, "iterations_divided_by");
@@ -381,7 +381,7 @@ static void a_wrong_output_is_caught(void **state)
     static const char *const names[] = {"balanced/separate_stream", "ragged/queue_graph",
                                         "ragged-equal/semaphore_graph"};
     lab_rig r;
-    lab_rig_open(&r, &b1i_experiment_tiles, true);
+    lab_rig_open(&r, &b1i_experiment_tiles, false, true);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int cell = b1i_lab_plan_find(&r.lab.plan, names[i]);
         assert_true(cell >= 0);
