@@ -79,7 +79,7 @@ static b1_status add(b1i_lab *lab, const char *name, const b1i_lab_driven *drive
 
 b1_status b1i_lab_add(b1i_lab *lab, const b1i_lab_cell_spec *spec, b1_error *err)
 {
-    b1i_lab_driven driven = {spec->driver, spec->user, spec->depth_most};
+    b1i_lab_driven driven = {spec->driver, spec->user, spec->depth_most, 0};
     return add(lab, spec->name, &driven, spec->facts, -1, err);
 }
 

@@ -91,10 +91,12 @@ static int warm_kind(const b1i_lab_plan_cell *c)
 
 /* ---- warming up ---- */
 
-static int depth_for(const b1i_lab_driven *d, double ns)
+/* By the shortest invocation so far. */
+static int depth_for(b1i_lab_driven *d, double ns)
 {
     int most = d->depth_most > 0 ? d->depth_most : BATCH_MOST;
-    double fits = ns > 0 ? BATCH_NS / ns : most;
+    if (!(d->least_ns > 0) || ns < d->least_ns) d->least_ns = ns;
+    double fits = d->least_ns > 0 ? BATCH_NS / d->least_ns : most;
     return fits >= most ? most : fits < 1 ? 1 : (int)fits;
 }
 

@@ -14,6 +14,7 @@ typedef struct b1i_lab_driven {
     const b1i_lab_driver *driver;
     void *user;
     int depth_most;
+    double least_ns; /* of an invocation while warming up; 0: not measured */
 } b1i_lab_driven;
 
 struct b1i_lab {

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int by_value(const void *a, const void *b)
 {
@@ -47,23 +48,45 @@ void b1i_percentile_interval(size_t count, double p, size_t *low, size_t *high)
     for (size_t at = count; at >= 1 && binomial_at_most(at - 1, count, q) >= 1 - tail; at--) *high = at;
 }
 
+/* The places of `values` [count] in their order, by insertion: counts are small. */
+static void rank(const double *values, size_t count, uint32_t *order)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t k = i;
+        for (; k > 0 && values[order[k - 1]] > values[i]; k--) order[k] = order[k - 1];
+        order[k] = (uint32_t)i;
+    }
+}
+
+/* The median of a sample that has values[i] times[i] times, `count` in all. */
+static double median_of_drawn(const double *values, const uint32_t *order, const uint32_t *times, size_t count)
+{
+    size_t low = (count - 1) / 2, seen = 0, i = 0;
+    while (seen + times[order[i]] <= low) seen += times[order[i++]];
+    double first = values[order[i]];
+    if (count % 2) return first;
+    while (seen + times[order[i]] <= low + 1) seen += times[order[i++]];
+    return first + 0.5 * (values[order[i]] - first); /* as b1i_median() */
+}
+
 void b1i_bootstrap_ratio(const double *a, const double *b, size_t count, size_t resamples, uint64_t seed, double *work,
                          double *low, double *high)
 {
-    double *of_a = work, *of_b = work + count, *ratio = of_b + count;
+    double *ratio = work;
+    uint32_t *order_a = (uint32_t *)(work + resamples), *order_b = order_a + count, *times = order_b + count;
+    *low = *high = NAN;
+    if (count == 0) return;
+    rank(a, count, order_a);
+    rank(b, count, order_b);
     for (size_t r = 0; r < resamples; r++) {
+        memset(times, 0, count * sizeof *times);
         for (size_t k = 0; k < count; k++) {
             uint64_t m = b1i_mix64(seed + r * count + k);
-            size_t pick = (size_t)(((unsigned __int128)m * count) >> 64);
-            of_a[k] = a[pick];
-            of_b[k] = b[pick];
+            times[(size_t)(((unsigned __int128)m * count) >> 64)]++;
         }
-        double below = b1i_median(of_b, count);
-        ratio[r] = below > 0 ? b1i_median(of_a, count) / below : NAN;
-        if (isnan(ratio[r])) {
-            *low = *high = NAN;
-            return;
-        }
+        double below = median_of_drawn(b, order_b, times, count);
+        if (!(below > 0)) return;
+        ratio[r] = median_of_drawn(a, order_a, times, count) / below;
     }
     *low = b1i_percentile(ratio, resamples, 2.5);
     *high = b1i_percentile(ratio, resamples, 97.5);

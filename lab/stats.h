@@ -22,7 +22,7 @@ void b1i_percentile_interval(size_t count, double p, size_t *low, size_t *high);
 /* The 95 % interval of median(a) / median(b) by the paired percentile bootstrap: `resamples` times `count` pairs
  * (a[i], b[i]) are drawn with replacement, and low and high are the 2.5th and 97.5th percentile of the ratios. Draw k
  * of resample r is pair floor(m · count / 2^64) with m = mix64(seed + r · count + k), so that anybody can repeat it.
- * `work` [2 · count + resamples]. NaN where count is 0 or a median of b is 0. */
+ * `work` [2 · count + resamples], of no type yet (malloc). NaN where count is 0 or a median of b is 0. */
 void b1i_bootstrap_ratio(const double *a, const double *b, size_t count, size_t resamples, uint64_t seed, double *work,
                          double *low, double *high);
 

@@ -84,9 +84,9 @@ json_t *b1i_trace_facts(const b1i_trace_span *spans, size_t count)
     qsort(sorted, count, sizeof *sorted, by_job);
     for (size_t i = 0, next; i < count; i = next, jobs++) {
         for (next = i; next < count && sorted[next].job == sorted[i].job;) next++;
-        complete =
-            complete && next - i == 2 && sorted[i].stage == 'A' && sorted[i + 1].stage == 'B' && sorted[i].job == jobs;
-        ordered = ordered && next - i == 2 && sorted[i + 1].begin_ns >= sorted[i].end_ns;
+        bool whole = next - i == 2 && sorted[i].stage == 'A' && sorted[i + 1].stage == 'B';
+        complete = complete && whole && sorted[i].job == jobs;
+        ordered = ordered && whole && sorted[i + 1].begin_ns >= sorted[i].end_ns;
         for (size_t k = i; k < next; k++)
             if (sorted[k].stage == 'B' && sorted[k].begin_ns < last_a) {
                 early++;
