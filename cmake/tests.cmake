@@ -27,7 +27,7 @@ foreach(source ${TEST_SOURCES})
     list(APPEND labels model)
   endif()
   file(STRINGS ${source} hits REGEX "tests/(cuda|lab)_rig\\.h|b1i_gpu_open\\(")
-  if(hits OR name MATCHES "^test_(cuda_|gpu$|work$)")
+  if(hits OR name MATCHES "^test_(cuda_|gpu$|work$|profile$)")
     list(APPEND labels gpu)
   endif()
   if(name IN_LIST B1_SLOW_TESTS)
@@ -40,8 +40,8 @@ foreach(source ${TEST_SOURCES})
 endforeach()
 
 # On a driver that stands in for one: test_gpu, what it does without a GPU and when each call fails; test_cuda_program,
-# whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows; tests of
-# experiments, which teach it their kernels.
+# whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows;
+# test_profile, with a CUPTI for it; tests of experiments, which teach it their kernels.
 if(TARGET test_gpu AND B1_CUDA_FOUND)
   b1_add_fatbin(tests_gpu tests/kernels/gpu.cu)
   target_compile_definitions(test_gpu PRIVATE B1_CUDA=1 B1I_TEST_FATBIN="${B1_FATBIN_FOLDER}/tests_gpu.fatbin")
@@ -51,13 +51,23 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
                -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR})
   set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1 C_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
+  set(cupti none) # and not a real one on a driver that is none
+  if(EXISTS ${B1_CUDA_INCLUDE}/cupti.h)
+    set(cupti ${CMAKE_BINARY_DIR}/fake)
+    add_library(fake_cupti SHARED tests/fake_cupti.c)
+    set_property(SOURCE tests/fake_cupti.c APPEND PROPERTY COMPILE_OPTIONS -isystem ${B1_CUDA_INCLUDE})
+    set_target_properties(fake_cupti PROPERTIES OUTPUT_NAME cupti SOVERSION 13 C_VISIBILITY_PRESET default
+                          LIBRARY_OUTPUT_DIRECTORY ${cupti})
+    target_link_libraries(fake_cupti PRIVATE ${CMAKE_DL_LIBS})
+    add_dependencies(fake_cuda fake_cupti)
+  endif()
   set(fake)
-  foreach(name test_gpu test_cuda_program test_work test_lab_pointwise test_lab_rms_softmax)
+  foreach(name test_gpu test_cuda_program test_work test_profile test_lab_pointwise test_lab_rms_softmax)
     add_dependencies(${name} fake_cuda)
     add_test(NAME ${name}_fake COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND fake ${name}_fake)
   endforeach()
-  set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1)
+  set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1 BATCHONE_CUPTI=${cupti})
   if(CMAKE_CROSSCOMPILING)
     list(APPEND environment B1_EMULATED=1)
   endif()

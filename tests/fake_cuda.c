@@ -55,6 +55,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     struct CUgraph_st graph; /* a copy: the graph may go first */
+    unsigned id;
 };
 
 static struct CUfunc_st functions[] = {
@@ -110,7 +111,9 @@ int fake_cuda_fail_with = CUDA_ERROR_OUT_OF_MEMORY;
 long fake_cuda_live; /* objects and allocations */
 int fake_cuda_depth; /* contexts that are pushed */
 size_t fake_cuda_memory = (size_t)1 << 40;
-double fake_cuda_ms;   /* the device's clock */
+double fake_cuda_ms; /* the device's clock */
+/* Told what was done: a kernel, a memset, a copy, or a whole graph (0 … 3), of which graph, from when to when. */
+void (*fake_cuda_did)(int what, const char *name, unsigned graph, double begin_ms, double end_ms);
 int fake_cuda_spreads; /* whether a sticky error of one context is every other's too, and those made later */
 
 static CUcontext stack[DEPTH];
@@ -323,6 +326,8 @@ CUresult cuStreamDestroy(CUstream stream) { return unmake(stream); }
 CUresult cuStreamSynchronize(CUstream stream) { return in_stream(stream); }
 CUresult cuStreamQuery(CUstream stream) { return in_stream(stream); }
 
+static void tell(int what, const char *name, unsigned graph, double begin_ms);
+
 /* ---- memory ---- */
 
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
@@ -366,6 +371,7 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstr
     CUresult r = in_stream(stream);
     if (r) return r;
     memcpy((void *)(uintptr_t)to, from, bytes);
+    tell(2, "", 0, fake_cuda_ms);
     return CUDA_SUCCESS;
 }
 
@@ -374,6 +380,7 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream st
     CUresult r = in_stream(stream);
     if (r) return r;
     memcpy(to, (void *)(uintptr_t)from, bytes);
+    tell(2, "", 0, fake_cuda_ms);
     return CUDA_SUCCESS;
 }
 
@@ -464,8 +471,13 @@ static bool run_probe(const char *name, const void *params)
     return true;
 }
 
+static void tell(int what, const char *name, unsigned graph, double begin_ms)
+{
+    if (fake_cuda_did) fake_cuda_did(what, name, graph, begin_ms, fake_cuda_ms);
+}
+
 /* Runs a kernel at once; what goes wrong in it is seen by the calls after it. */
-static void run(CUfunction function, const void *params)
+static void run_kernel(CUfunction function, const void *params)
 {
     if (run_probe(function->name, params)) return;
     fake_cuda_ms += 0.5;
@@ -477,6 +489,21 @@ static void run(CUfunction function, const void *params)
     const uint32_t *in = (const uint32_t *)(uintptr_t)q.in;
     uint32_t *out = (uint32_t *)(uintptr_t)q.out;
     for (uint32_t i = 0; i < q.count; i++) out[i] = 3 * in[(7 * i + 1) % q.count] + q.value;
+}
+
+static void run(CUfunction function, const void *params, unsigned graph)
+{
+    const double begin = fake_cuda_ms;
+    run_kernel(function, params);
+    tell(0, function->name, graph, begin);
+}
+
+static void clear(CUdeviceptr to, unsigned char byte, size_t bytes, unsigned graph)
+{
+    const double begin = fake_cuda_ms;
+    memset((void *)(uintptr_t)to, byte, bytes);
+    fake_cuda_ms += 0.001;
+    tell(1, "", graph, begin);
 }
 
 /* From the node before the last to the last. */
@@ -520,7 +547,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
     if (!r && stream->captured)
         r = add_node(stream->captured, config, function, params[0]);
     else if (!r)
-        run(function, params[0]);
+        run(function, params[0], 0);
     if (r && stream->captured) stream->spoilt = true;
     return r;
 }
@@ -538,7 +565,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstr
         graph->node[graph->nodes++] = (struct CUgraphNode_st){.to = to, .byte = byte, .bytes = bytes};
         if (graph->nodes > 1) add_edge(graph);
     } else {
-        memset((void *)(uintptr_t)to, byte, bytes);
+        clear(to, byte, bytes, 0);
     }
     return r;
 }
@@ -612,9 +639,11 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
 CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
     ENTER(in_context);
+    static unsigned id;
     (void)flags;
     *out = make(sizeof **out);
     (*out)->graph = *graph;
+    (*out)->id = ++id;
     return CUDA_SUCCESS;
 }
 
@@ -631,13 +660,15 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     CUresult r = in_stream(stream);
     if (r) return r;
+    const double begin = fake_cuda_ms;
     for (size_t i = 0; i < exec->graph.nodes; i++) {
         const struct CUgraphNode_st *n = &exec->graph.node[i];
         if (n->function)
-            run(n->function, n->args);
+            run(n->function, n->args, exec->id);
         else
-            memset((void *)(uintptr_t)n->to, n->byte, n->bytes);
+            clear(n->to, n->byte, n->bytes, exec->id);
     }
+    tell(3, "", exec->id, begin);
     return CUDA_SUCCESS;
 }
 
