@@ -182,6 +182,11 @@ static void describes(void **state)
     b1i_gpu_clocks_read(0, &clocks);
     printf("SM %d MHz, memory %d MHz, %d mW, %d degrees, throttle %llx\n", clocks.sm_mhz, clocks.memory_mhz,
            clocks.power_mw, clocks.temperature_c, (unsigned long long)clocks.throttle);
+    b1i_gpu_health health;
+    b1i_gpu_health_read(0, &health);
+    printf("ECC %d, %lld and %lld errors; %d processes, this one listed: %d\n", health.ecc,
+           (long long)health.ecc_corrected, (long long)health.ecc_uncorrected, health.processes, health.listed);
+    assert_true(health.processes >= -1 && health.ecc >= -1 && health.ecc <= 1);
     b1i_gpu_close(gpu);
 }
 
@@ -308,6 +313,63 @@ static void check_graph(b1i_gpu *gpu, bool programmatic)
     b1i_gpu_graph_destroy(gpu, graph);
     assert_int_equal(b1i_gpu_graph_create(gpu, c.launch, 0, programmatic, &graph, &err), B1_ARGUMENT);
     chain_free(gpu, &c);
+}
+
+/* Memsets among kernels, in the stream and in a graph, whose lists take turns: counters at `a` from a first list, at
+ * `b` from a second. */
+static void memsets(void **state)
+{
+    (void)state;
+    b1i_gpu *gpu = open_gpu();
+    const bool programmatic = b1i_gpu_get_info(gpu)->major >= 9;
+    chain c;
+    OK(chain_make(gpu, &c, &err));
+    b1i_gpu_launch list[2][3], bad = {.fill = 0, .fill_bytes = 4};
+    for (int i = 0; i < 2; i++) {
+        list[i][0] = c.launch[i];
+        list[i][1] = (b1i_gpu_launch){.fill = i ? c.a : c.b, .fill_bytes = 40};
+        list[i][2] = c.launch[i];
+    }
+    for (int way = 0; way < 3; way++) {
+        b1i_gpu_graph *graph[2] = {NULL, NULL};
+        uint32_t word[2][12];
+        OK(b1i_gpu_fill(gpu, c.a, 0, COUNT * sizeof(uint32_t), &err));
+        OK(b1i_gpu_fill(gpu, c.b, 0xff, COUNT * sizeof(uint32_t), &err));
+        for (int i = 0; way && i < 2; i++) {
+            b1i_gpu_graph_info info;
+            b1i_gpu_graph_setup setup;
+            OK(b1i_gpu_graph_create(gpu, list[i], 2, way == 2 && programmatic, &graph[i], &err));
+            OK(b1i_gpu_graph_describe(gpu, graph[i], &info, &err));
+            assert_true(info.nodes == 2 && info.kernel_nodes == 1 && info.memset_nodes == 1);
+            assert_true(info.edges == 1 && info.programmatic_edges == 0);
+            b1i_gpu_graph_get_setup(graph[i], &setup);
+            assert_true(setup.capture_ns > 0 && setup.instantiate_ns > 0 && setup.upload_ns > 0);
+        }
+        if (way) { /* 1, 0, 1: a is cleared last */
+            OK(b1i_gpu_graph_run_each(gpu, graph, 2, 1, 3, &err));
+        } else {
+            const b1i_gpu_launch short_list[4] = {list[0][0], list[0][1], list[1][0], list[1][1]};
+            OK(b1i_gpu_run_each(gpu, short_list, 2, 2, 1, 3, &err));
+        }
+        OK(b1i_gpu_download(gpu, word[0], c.a, sizeof word[0], &err));
+        OK(b1i_gpu_download(gpu, word[1], c.b, sizeof word[1], &err));
+        for (int i = 0; i < 12; i++) {
+            assert_int_equal(word[0][i] == 0, i < 10);
+            assert_true(i >= 10 || word[1][i] == 0);
+        }
+        for (int i = 0; i < 2; i++) b1i_gpu_graph_destroy(gpu, graph[i]);
+    }
+    OK(b1i_gpu_run_each(gpu, list[0], 3, 2, 0, 0, &err));
+    OK(b1i_gpu_run(gpu, &list[0][1], &err));
+    assert_int_equal(b1i_gpu_run(gpu, &bad, &err), B1_DEVICE);
+    assert_non_null(strstr(err.message, "neither a kernel nor memory"));
+    bad.fill = c.a;
+    bad.fill_bytes = 0;
+    assert_int_equal(b1i_gpu_run(gpu, &bad, &err), B1_DEVICE);
+    OK(b1i_gpu_profiler(gpu, true, &err));
+    OK(b1i_gpu_profiler(gpu, false, &err));
+    chain_free(gpu, &c);
+    b1i_gpu_close(gpu);
 }
 
 /* What goes wrong amid a capture leaves no graph, and a stream that takes launches, and another graph. */
@@ -641,6 +703,10 @@ static b1_status live_with(b1i_gpu *gpu, chain *c, b1_error *e)
     B1I_TRY(b1i_gpu_graph_create(gpu, c->launch, 3, b1i_gpu_get_info(gpu)->major >= 9, &graph, e));
     B1I_TRY(b1i_gpu_graph_describe(gpu, graph, &info, e));
     B1I_TRY(b1i_gpu_event_create(gpu, true, &event, e));
+    const b1i_gpu_launch clear = {.fill = c->a, .fill_bytes = 4};
+    B1I_TRY(b1i_gpu_run(gpu, &clear, e));
+    B1I_TRY(b1i_gpu_profiler(gpu, true, e));
+    B1I_TRY(b1i_gpu_profiler(gpu, false, e));
     B1I_TRY(b1i_gpu_run(gpu, c->launch, e));
     B1I_TRY(b1i_gpu_graph_run(gpu, graph, e));
     B1I_TRY(b1i_gpu_event_record(gpu, event, e));
@@ -813,6 +879,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory),
         cmocka_unit_test(launches),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(memsets),
         cmocka_unit_test(graphs_programmatic),
         cmocka_unit_test(dot),
         cmocka_unit_test(events),
