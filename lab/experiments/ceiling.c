@@ -330,14 +330,15 @@ static b1_status add_cell(ceiling *b, const band_method *m, uint32_t part, b1_er
 
 static bool has(const ceiling *b, const band_method *m) { return b->gpu ? m->kernel != NULL : m->body != NULL; }
 
-/* The largest part: so that all together are four times the last cache, or, on a quick CPU, 4 MiB; but the buffers are
- * at most a quarter of the device's memory, and a part 1 GiB. What is free now is not asked, for a run that is resumed
+/* The largest part: so that all together are four times the CPU's last cache, or, where it is quick, 4 MiB; of a GPU,
+ * whose L2 keeps a part of what is larger, eight times. But the buffers are at most a quarter of the device's memory,
+ * and a part 1 GiB. What is free now is not asked, for a run that is resumed
  * has the same cells. */
 static uint32_t largest_part(const ceiling *b)
 {
     const uint64_t units = (uint64_t)b->units;
     const bool small = !b->gpu && b1i_lab_get_options(b->lab)->quick;
-    const uint64_t wanted = small ? 4 * MIB * units : 4 * b1i_cells_cache_bytes(b->device);
+    const uint64_t wanted = small ? 4 * MIB * units : (b->gpu ? 8 : 4) * b1i_cells_cache_bytes(b->device);
     const uint64_t memory = b->gpu ? b1i_gpu_get_info(b->gpu)->memory_bytes
                                    : (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint32_t part = B1I_BAND_TILE;

@@ -110,6 +110,23 @@ fail:
     return st;
 }
 
+/* The driver's graph is a chain, and its edges are programmatic where they should be. */
+static b1_status check_edges(const b1i_chain_cell *c, b1_error *err)
+{
+    json_t *graph = NULL;
+    b1_status st = b1i_lab_work_graph(c->work.work, &graph, err);
+    if (st != B1_OK || !graph) return st;
+    const int edges = (int)json_integer_value(json_object_get(graph, "edges")), must = c->work.count - 1;
+    const int early = (int)json_integer_value(json_object_get(graph, "programmatic_edges"));
+    const int must_early = c->work.mode == b1i_lab_pdl ? must : 0;
+    if (edges != must || early != must_early)
+        st =
+            b1i_fail(err, B1_DEVICE, "%s: the driver's graph has %d edges, %d of them programmatic; expected %d and %d",
+                     c->name, edges, early, must, must_early);
+    json_decref(graph);
+    return st;
+}
+
 static b1_status prepare(void *user, b1_error *err)
 {
     b1_status st;
@@ -130,7 +147,8 @@ static b1_status prepare(void *user, b1_error *err)
         }
     }
     c->work.ops = c->shape == shape_null ? b1i_launch_nulls(c->of, c->work.mode) : c->ops;
-    st = b1i_lab_work_driver.prepare(&c->work, err);
+    B1I_TRY(b1i_lab_work_driver.prepare(&c->work, err));
+    if ((st = check_edges(c, err)) != B1_OK) b1i_lab_work_cell_end(&c->work);
 fail:
     return st;
 }

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { POLLS = 4096, LOAD_CHUNK = 65536 };
+enum { POLLS = 512, LOAD_CHUNK = 65536 };
 #define GIVE_UP_NS 10000000000ull
 
 typedef _Atomic uint32_t word;

@@ -226,7 +226,7 @@ static b1_status add_sync(b1i_launch *l, const char *name, b1i_sync_cell like, b
     c->next = l->syncs;
     l->syncs = c;
     c->args.warm = 64;
-    c->args.turns = l->gpu ? (l->quick ? 256 : 1000) : (l->quick ? 2000 : 10000);
+    c->args.turns = l->gpu ? (l->quick ? 256 : 1000) : (l->quick ? 200 : 5000);
     c->args.members = (uint32_t)members_of(l, c->what);
     c->args.partner = l->gpu && l->units > 3 ? (uint32_t)l->units / 2 : 1;
     c->args.ordered = c->ordered;

@@ -22,7 +22,7 @@ b1_status b1i_words_put(b1i_lab_device *device, uint64_t memory, uint64_t bytes,
 /* What memory must hold. */
 typedef enum b1i_words_kind {
     b1i_words_own, /* the words of b1i_words_put() */
-    b1i_words_tile /* 32-bit words: (their place in a tile of `tile` bytes) × step + seed, modulo 2^32 */
+    b1i_words_tile /* 32-bit words: (their place in a tile of `tile` bytes, a power of two) × step + seed */
 } b1i_words_kind;
 typedef struct b1i_words_rule {
     b1i_words_kind kind;
