@@ -448,7 +448,9 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 {
     ENTER(in_context);
     (void)function;
-    *blocks = threads > 0 && shared <= 227 << 10 ? 2048 / threads : 0;
+    const int sm = setting("FAKE_CUDA_SHARED", 227 << 10) + (1 << 10), fit = sm / ((int)shared + (1 << 10));
+    *blocks = threads > 0 ? 2048 / threads : 0;
+    if (fit < *blocks) *blocks = fit;
     return CUDA_SUCCESS;
 }
 

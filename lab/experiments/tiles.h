@@ -16,7 +16,7 @@ extern const b1i_experiment b1i_experiment_tiles;
 enum {
     B1I_TILES_JOBS = 597,
     B1I_TILES_CONSUME = 256, /* rounds of B, of every job */
-    B1I_TILES_DIVISOR_MOST = 128
+    B1I_TILES_DIVISOR_MOST = 256
 };
 
 /* ---- fixtures ---- */
