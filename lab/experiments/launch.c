@@ -75,12 +75,12 @@ static b1_status make_nulls(b1i_launch *l, b1_error *err)
 }
 
 /* At least 8 last caches, so that no node finds what it reads in one; the CPU's last caches are large, and its memory
- * slow: there 4, and where it is quick 16 MiB, which a cache may hold. Each unit has a part. */
+ * slow: there 4, and where it is quick 8 MiB, which a cache may hold. Each unit has a part. */
 static uint64_t load_bytes(const b1i_launch *l)
 {
-    const uint64_t grain = B1I_LAUNCH_PIECES * (l->gpu ? MIB : MIB / 4), parts = (uint64_t)l->units * MIB / 4;
+    const uint64_t grain = B1I_LAUNCH_PIECES * (l->gpu ? MIB : MIB / 8), parts = (uint64_t)l->units * MIB / 4;
     const uint64_t cache = b1i_cells_cache_bytes(l->device);
-    uint64_t least = l->gpu ? 8 * cache : l->quick ? 16 * MIB : 4 * cache;
+    uint64_t least = l->gpu ? 8 * cache : l->quick ? 8 * MIB : 4 * cache;
     if (l->gpu && !l->quick && least < 1024 * MIB) least = 1024 * MIB;
     if (least < parts) least = parts;
     return (least + grain - 1) / grain * grain;
