@@ -442,19 +442,62 @@ static void the_whole_experiment_runs(void **state)
     remove_tree(folder);
 }
 
+static b1_status open_with(lab_rig *r, int threads)
+{
+    *r = (lab_rig){.options = {.device = b1i_device_cpu(), .threads = threads, .quick = true}};
+    r->lab.experiment = &b1i_experiment_tiles;
+    r->lab.options = &r->options;
+    b1_status st = b1i_lab_device_open(&r->options.device, threads, &r->lab.device, &err);
+    return st == B1_OK ? b1i_experiment_tiles.open(&r->lab, &r->state, &err) : st;
+}
+
 static void one_worker_has_no_semaphore(void **state)
 {
     (void)state;
-    lab_rig r = {.options = {.device = b1i_device_cpu(), .threads = 1, .quick = true}};
-    r.lab.experiment = &b1i_experiment_tiles;
-    r.lab.options = &r.options;
-    OK(b1i_lab_device_open(&r.options.device, r.options.threads, &r.lab.device, &err));
-    OK(b1i_experiment_tiles.open(&r.lab, &r.state, &err));
+    lab_rig r;
+    OK(open_with(&r, 1));
     for (size_t i = 0; i < r.lab.plan.count; i++) {
         const b1_status st = lab_rig_drive(&r, i);
         assert_int_equal(st, strcmp(rig_word(&r, i, "variant"), "semaphore") == 0 ? B1_UNSUPPORTED : B1_OK);
     }
     lab_rig_close(&r);
+}
+
+/* One cell from its making to its trace. */
+static b1_status drive_and_trace(lab_rig *r, const char *folder)
+{
+    const char *const name = "ragged/queue_graph";
+    b1_status st = open_with(r, 2);
+    if (st != B1_OK) return st;
+    const int cell = b1i_lab_plan_find(&r->lab.plan, name);
+    if ((st = lab_rig_drive(r, (size_t)cell)) != B1_OK) return st;
+    for (size_t i = 0; i < r->lab.plan.count; i++)
+        r->lab.plan.cells[i].status = (int)i == cell ? b1i_cell_ok : b1i_cell_failed;
+    r->lab.started = true;
+    if ((st = b1i_evidence_create(folder, &r->lab.evidence, &err)) != B1_OK) return st;
+    return b1i_experiment_tiles.after(&r->lab, r->state, &err);
+}
+
+/* Every allocation may fail, and nothing is left behind. */
+static void nothing_leaks(void **state)
+{
+    (void)state;
+    const long before = b1i_alloc_live();
+    b1_status st = B1_MEMORY;
+    for (long at = 0; st != B1_OK; at++) {
+        lab_rig r;
+        char folder[64];
+        fresh_folder(folder);
+        b1i_alloc_fail_at(at);
+        st = drive_and_trace(&r, folder);
+        b1i_alloc_fail_at(-1);
+        b1i_evidence_close(r.lab.evidence);
+        lab_rig_close(&r);
+        if (access(folder, F_OK) == 0) remove_tree(folder);
+        assert_int_equal(b1i_alloc_live(), before);
+        if (st != B1_OK) assert_int_equal(st, B1_MEMORY);
+        assert_true(at < 1000);
+    }
 }
 
 /* ---- what was published ---- */
@@ -518,6 +561,7 @@ int main(void)
         cmocka_unit_test(graphs_are_evidence),
         cmocka_unit_test(a_wrong_output_is_caught),
         cmocka_unit_test(one_worker_has_no_semaphore),
+        cmocka_unit_test(nothing_leaks),
         cmocka_unit_test(the_whole_experiment_runs),
         cmocka_unit_test(all_published_rows_are_there),
     };

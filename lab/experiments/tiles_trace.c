@@ -11,17 +11,17 @@
 
 static b1_status check_marks(const b1i_tiles_mark *marks, uint32_t jobs, b1_error *err)
 {
-    for (uint32_t i = 0; i < 2 * jobs; i++) {
-        const uint32_t job = i % jobs;
-        const char stage = i < jobs ? 'A' : 'B';
-        if (marks[i].times != 1)
-            return b1i_fail(err, B1_DEVICE,
-                            "the trace has stage %c of job %" PRIu32 " %" PRIu32 " times, expected once", stage, job,
-                            marks[i].times);
-        if (marks[i].end_ns < marks[i].begin_ns)
-            return b1i_fail(err, B1_DEVICE, "in the trace stage %c of job %" PRIu32 " ends before it begins", stage,
-                            job);
-    }
+    for (uint32_t stage = 0; stage < 2; stage++)
+        for (uint32_t job = 0; job < jobs; job++) {
+            const b1i_tiles_mark *m = &marks[(size_t)stage * jobs + job];
+            if (m->times != 1)
+                return b1i_fail(err, B1_DEVICE,
+                                "the trace has stage %c of job %" PRIu32 " %" PRIu32 " times, expected once",
+                                "AB"[stage], job, m -> times);
+            if (m->end_ns < m->begin_ns)
+                return b1i_fail(err, B1_DEVICE, "in the trace stage %c of job %" PRIu32 " ends before it begins",
+                                "AB"[stage], job);
+        }
     for (uint32_t job = 0; job < jobs; job++)
         if (marks[jobs + job].begin_ns < marks[job].end_ns)
             return b1i_fail(err, B1_DEVICE, "in the trace B of job %" PRIu32 " begins before its A ends", job);
@@ -83,8 +83,8 @@ b1_status b1i_tiles_trace_spans(b1i_tiles_variant variant, const b1i_tiles_mark 
     B1I_TRY(check_variant(variant, marks, jobs, err));
     for (uint32_t job = 0; job < jobs; job++)
         for (uint32_t stage = 0; stage < 2; stage++) {
-            const b1i_tiles_mark *m = &marks[stage * jobs + job];
-            *spans++ = (b1i_trace_span){job, m->unit, stage ? 'B' : 'A', m->begin_ns, m->end_ns};
+            const b1i_tiles_mark *m = &marks[(size_t)stage * jobs + job];
+            *spans++ = (b1i_trace_span){job, m->unit, "AB"[stage], m -> begin_ns, m -> end_ns};
         }
     B1I_TRY(check_units(spans - 2 * (size_t)jobs, 2 * (size_t)jobs, err));
 fail:
