@@ -92,18 +92,18 @@ static void put_plot(const b1i_report_run *run, b1i_plot *f, int guides)
         b1i_text_printf(&f->script,
                         "%s'%s.dat' index %d using 1:2:3:4 with yerrorbars lc rgb '%s' pt %d ps 0.7 lw 1.2 title ",
                         index ? ", \\\n     " : "", f->name, index, b1i_series_colors[c->color % B1I_SERIES_COLORS],
-                        b1i_plot_mark(c->mode));
+                        b1i_plot_mark(c->mode, c->panel[0] != 0));
         b1i_plot_quote(&f->script, title);
         index++;
     }
     b1i_text_put(&f->script, "\n");
 }
 
-b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *figures, b1_error *err)
+b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
     span bytes, us, gbps;
     if (strcmp(run->experiment, "ceiling") == 0 || !ranges(run, &bytes, &us, &gbps)) return B1_OK;
-    b1i_plot *f = b1i_plots_add(figures, b1i_plot_traffic, "traffic");
+    b1i_plot *f = b1i_plots_add(plots, b1i_plot_traffic, "traffic");
     if (!f) return b1i_fail_memory(err, sizeof *f);
     f->kind = b1i_device_interval;
     f->wide = true;
@@ -113,10 +113,10 @@ b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *figures, b1_error
                  "cell; dotted lines join what has the same bandwidth.");
     b1i_plot_head(f, WIDTH, HEIGHT);
     b1i_text_printf(&f->script,
-                    "set key outside right top vertical noreverse Left samplen 1 textcolor rgb '%s'\n"
-                    "set xlabel 'logical bytes of an invocation'\nset ylabel 'µs'\nset format x '%%.0b %%BB'\n",
+                    "set key outside right top vertical reverse Left samplen 0.5 width 0 textcolor rgb '%s'\n"
+                    "set xlabel 'logical bytes of an invocation'\nset ylabel 'µs'\nset format x '%%.0s %%cB'\n",
                     b1i_ink_color);
-    b1i_plot_range(f, 'x', bytes.least, bytes.most, true);
+    b1i_text_printf(&f->script, "set logscale x\nset xrange [%.6g:%.6g]\n", bytes.least / 1.3, bytes.most * 1.3);
     b1i_plot_range(f, 'y', us.least, us.most, true);
     int guides = put_guides(f, bytes, us, gbps);
     b1i_plot_note(f, "Traffic against time");

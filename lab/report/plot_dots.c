@@ -74,7 +74,7 @@ static void put_case(dots *d, size_t first)
         b1i_text_printf(&d->plot,
                         "%s'%s.dat' index %d using 2:1:3:4 with xerrorbars lc rgb '%s' pt %d ps 0.7 lw 1.4 notitle",
                         index ? ", \\\n     " : "", d->figure->name, index,
-                        b1i_series_colors[c->color % B1I_SERIES_COLORS], b1i_plot_mark(c->mode));
+                        b1i_series_colors[c->color % B1I_SERIES_COLORS], b1i_plot_mark(c->mode, false));
     }
 }
 
@@ -88,19 +88,19 @@ static void put_script(dots *d)
     b1i_text_printf(&f->script, "plot %s\n", b1i_text_get(&d->plot));
 }
 
-static b1_status draw(const b1i_report_run *run, b1i_lab_kind kind, b1i_plots *figures, b1_error *err)
+static b1_status draw(const b1i_report_run *run, b1i_lab_kind kind, b1i_plots *plots, b1_error *err)
 {
     b1_status st = B1_OK;
     dots d = {.run = run, .kind = kind, .least = INFINITY};
     if (!any(run, kind)) return B1_OK;
-    if (!(d.figure = b1i_plots_add(figures, b1i_plot_latency, b1i_lab_kind_names[kind])))
+    if (!(d.figure = b1i_plots_add(plots, b1i_plot_latency, b1i_lab_kind_names[kind])))
         return b1i_fail_memory(err, sizeof *d.figure);
     const char *title = b1i_report_kind_titles[kind];
     d.figure->kind = kind;
     d.figure->wide = true;
     b1i_text_put(&d.figure->title, title);
     b1i_text_printf(&d.figure->description,
-                    "Microseconds of each cell: a point at its median, a bar from p10 to p90. The figures stand in the "
+                    "Microseconds of each cell: a point at its median, a bar from p10 to p90. The plots stand in the "
                     "table \"%s\".",
                     title);
     b1i_plot_note(d.figure, title);
@@ -115,10 +115,10 @@ static b1_status draw(const b1i_report_run *run, b1i_lab_kind kind, b1i_plots *f
     return st;
 }
 
-b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *figures, b1_error *err)
+b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
     b1_status st;
-    for (int kind = b1i_lab_kinds - 1; kind >= 0; kind--) B1I_TRY(draw(run, (b1i_lab_kind)kind, figures, err));
+    for (int kind = 0; kind < b1i_lab_kinds; kind++) B1I_TRY(draw(run, (b1i_lab_kind)kind, plots, err));
     return B1_OK;
 fail:
     return st;

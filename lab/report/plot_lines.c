@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 560, HEIGHT = 380, TICKS_MOST = 9 };
+enum { WIDTH = 490, HEIGHT = 350, TICKS_MOST = 9 };
 
 typedef struct lines {
     const b1i_report_run *run;
@@ -113,7 +113,7 @@ static void describe(const lines *l, b1i_plot *f)
     if (l->panel[0]) b1i_text_printf(&f->title, ", %s", l->panel);
     b1i_text_printf(&f->description,
                     "%s over %s: a line for each variant, a point for each cell's median with a bar from p10 to p90. "
-                    "The figures stand in the table \"%s\".",
+                    "The plots stand in the table \"%s\".",
                     l->bandwidth ? "GB/s" : "Microseconds", l->run->axis, title);
 }
 
@@ -131,18 +131,18 @@ static void put_plot(const lines *l, b1i_plot *f)
                         "ps 0.6 lw 1.4 title ",
                         index ? ", \\\n     " : "", f->name, index, pow(1.035, index % 5 - 2),
                         b1i_series_colors[c->color % B1I_SERIES_COLORS], b1i_plot_dash(c->mode),
-                        b1i_plot_mark(c->mode));
+                        b1i_plot_mark(c->mode, false));
         b1i_plot_quote(&f->script, c->variant);
         index++;
     }
     b1i_text_put(&f->script, "\n");
 }
 
-static b1_status draw(lines *l, b1i_plots *figures, b1_error *err)
+static b1_status draw(lines *l, b1i_plots *plots, b1_error *err)
 {
     find_ranges(l);
     if (!(l->most > 0) || !isfinite(l->most)) return B1_OK;
-    b1i_plot *f = b1i_plots_add(figures, l->bandwidth ? b1i_plot_bandwidth : b1i_plot_latency,
+    b1i_plot *f = b1i_plots_add(plots, l->bandwidth ? b1i_plot_bandwidth : b1i_plot_latency,
                                 l->bandwidth ? "bandwidth" : b1i_lab_kind_names[l->kind]);
     if (!f) return b1i_fail_memory(err, sizeof *f);
     f->kind = l->kind;
@@ -160,22 +160,29 @@ static b1_status draw(lines *l, b1i_plots *figures, b1_error *err)
     return B1_OK;
 }
 
-b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *figures, b1_error *err)
+static b1_status draw_kind(const b1i_report_run *run, b1i_lab_kind kind, bool bandwidth, b1i_plots *plots,
+                           b1_error *err)
 {
-    b1_status st;
-    bool ceiling = strcmp(run->experiment, "ceiling") == 0;
-    for (int kind = b1i_lab_kinds - 1; kind >= 0; kind--) {
-        for (size_t i = 0; i < run->count; i++) {
-            size_t k = 0;
-            while (k < i && strcmp(run->cells[k].panel, run->cells[i].panel) != 0) k++;
-            if (k < i) continue;
-            lines l = {run, (b1i_lab_kind)kind, run->cells[i].panel, ceiling, 0, 0, 0, 0};
-            B1I_TRY(draw(&l, figures, err));
-        }
-        /* One kind says how fast memory is. */
-        if (ceiling && figures->count > 0) break;
+    b1_status st = B1_OK;
+    for (size_t i = 0; i < run->count; i++) {
+        size_t k = 0;
+        while (k < i && strcmp(run->cells[k].panel, run->cells[i].panel) != 0) k++;
+        if (k < i) continue;
+        lines l = {run, kind, run->cells[i].panel, bandwidth, 0, 0, 0, 0};
+        B1I_TRY(draw(&l, plots, err));
     }
-    return B1_OK;
+fail:
+    return st;
+}
+
+b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
+{
+    b1_status st = B1_OK;
+    if (strcmp(run->experiment, "ceiling") == 0) {
+        bool device = b1i_report_run_has(run, b1i_device_interval);
+        return draw_kind(run, device ? b1i_device_interval : b1i_host_single, true, plots, err);
+    }
+    for (int kind = 0; kind < b1i_lab_kinds; kind++) B1I_TRY(draw_kind(run, (b1i_lab_kind)kind, false, plots, err));
 fail:
     return st;
 }

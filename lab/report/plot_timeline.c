@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 1040, TITLE = 26, FOOT = 46, ROWS_LEAST = 64, ROWS_MOST = 240, PANELS_MOST = 24 };
+enum { WIDTH = 1040, TITLE = 30, FOOT = 54, ROWS_LEAST = 64, ROWS_MOST = 240, PANELS_MOST = 24 };
 
 typedef struct panel {
     char label[B1I_REPORT_WORDS];
@@ -21,7 +21,23 @@ typedef struct panel {
     size_t unit_count;
     uint64_t first_a;
     double span_us;
+    size_t place; /* of its cell in the run */
 } panel;
+
+static int by_place(const void *a, const void *b)
+{
+    const panel *x = a, *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Where the trace's cell stands in the run; traces without one come last. */
+static size_t place_of(const b1i_report_run *run, const json_t *trace)
+{
+    const char *cell = b1i_report_string(trace, "cell");
+    size_t i = 0;
+    while (i < run->count && (!cell || strcmp(run->cells[i].name, cell) != 0)) i++;
+    return i;
+}
 
 /* What a trace is of: "ragged" and "fused_graph" of the cell "ragged/fused_graph", or of the file of that name. */
 static void name_of(const json_t *trace, char *group, char *label)
@@ -87,6 +103,7 @@ static b1_status read_panel(const b1i_report_run *run, const json_t *trace, pane
         return b1i_fail(err, B1_IO, "%s/analysis.json: a trace names no file", run->directory);
     if (!path) return b1i_fail_memory(err, room);
     name_of(trace, group, p->label);
+    p->place = place_of(run, trace);
     snprintf(path, room, "%s/%s", run->directory, file);
     b1_status st = b1i_trace_read(path, &p->spans, &p->count, err);
     b1i_free(path);
@@ -113,31 +130,49 @@ static void put_stage(b1i_plot *f, const panel *p, char stage)
     b1i_text_put(&f->data, "\n\n");
 }
 
+/* The numbers of some units, at their rows. */
+static void put_units(b1i_plot *f, const panel *p, int height)
+{
+    size_t room = (size_t)height / 18, step = 1;
+    static const size_t steps[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 0};
+    for (int i = 0; steps[i]; i++) {
+        step = steps[i];
+        if (p->unit_count / step <= room) break;
+    }
+    b1i_text_put(&f->script, "set ytics (");
+    for (size_t i = 0; i < p->unit_count; i += step)
+        b1i_text_printf(&f->script, "%s'%u' %zu", i ? ", " : "", p->units[i], i);
+    b1i_text_put(&f->script, ")\n");
+}
+
 static void put_panel(b1i_plot *f, const panel *p, int index, int top, int height, int whole, bool last)
 {
     double high = (double)(whole - top - TITLE) / whole, low = (double)(whole - top - TITLE - height) / whole;
     put_stage(f, p, 'A');
     put_stage(f, p, 'B');
     b1i_text_printf(&f->script,
-                    "set tmargin at screen %.5f\nset bmargin at screen %.5f\nset yrange [-0.7:%.1f]\nset title ", high,
-                    low, (double)p->unit_count - 0.3);
+                    "set tmargin at screen %.5f\nset bmargin at screen %.5f\nset yrange [%.1f:-0.7]\nset label 1 ",
+                    high, low, (double)p->unit_count - 0.3);
     b1i_plot_quote(&f->script, p->label);
-    b1i_text_printf(&f->script, "\nset format x '%s'\n", last ? "%g" : "");
-    if (last) b1i_text_put(&f->script, "set xlabel 'µs from the panel’s first A'\n");
+    b1i_text_printf(
+        &f->script,
+        " at graph 0, graph 1 offset 0,0.75 left font 'sans-serif:Bold,13' textcolor rgb '%s'\nset format x '%s'\n",
+        b1i_ink_color, last ? "%g" : "");
+    put_units(f, p, height);
+    if (last) b1i_text_put(&f->script, "set xlabel 'µs from the first A of each panel'\n");
     for (int stage = 0; stage < 2; stage++)
-        b1i_text_printf(
-            &f->script,
-            "%s'%s.dat' index %d using (($1+$2)/2):3:1:2:($3-0.42):($3+0.42) with boxxyerror fs solid noborder "
-            "lc rgb '%s' notitle",
-            stage ? ", \\\n     " : "plot ", f->name, 2 * index + stage, b1i_series_colors[stage]);
+        b1i_text_printf(&f->script,
+                        "%s'%s.dat' index %d using (($1+$2)/2):3:1:2:($3-0.42):($3+0.42) with boxxyerror fs solid "
+                        "noborder lc rgb '%s' notitle",
+                        stage ? ", \\\n     " : "plot ", f->name, 2 * index + stage, b1i_series_colors[stage]);
     b1i_text_put(&f->script, "\n");
 }
 
-static b1_status draw(const panel *panels, int count, const char *group, b1i_plots *figures, b1_error *err)
+static b1_status draw(const panel *panels, int count, const char *group, bool gpu, b1i_plots *plots, b1_error *err)
 {
     int whole = FOOT, top = 0;
     double most = 0;
-    b1i_plot *f = b1i_plots_add(figures, b1i_plot_timeline, "timeline");
+    b1i_plot *f = b1i_plots_add(plots, b1i_plot_timeline, "timeline");
     if (!f) return b1i_fail_memory(err, sizeof *f);
     for (int i = 0; i < count; i++) {
         whole += TITLE + height_of(&panels[i]);
@@ -152,11 +187,11 @@ static b1_status draw(const panel *panels, int count, const char *group, b1i_plo
         "A and B differ in colour.",
         count);
     b1i_plot_head(f, WIDTH, whole);
-    b1i_text_printf(&f->script,
-                    "unset key\nset multiplot\nset lmargin at screen 0.055\nset rmargin at screen 0.985\n"
-                    "set ytics autofreq\nunset grid\nset grid x lt 1 lc rgb '%s' lw 0.6\nset xrange [0:%.6g]\n"
-                    "set title offset 0,-0.7 font 'sans-serif:Bold,13' textcolor rgb '%s'\n",
-                    b1i_grid_color, most * 1.01, b1i_ink_color);
+    b1i_text_printf(
+        &f->script,
+        "unset key\nset multiplot\nset lmargin at screen 0.06\nset rmargin at screen 0.985\n"
+        "set ylabel '%s' offset 0.6,0\nunset grid\nset grid x lt 1 lc rgb '%s' lw 0.6\nset xrange [0:%.6g]\n",
+        gpu ? "SM" : "worker", b1i_grid_color, most * 1.01);
     b1i_plot_note(f, b1i_text_get(&f->title));
     for (int i = 0; i < count; i++) {
         put_panel(f, &panels[i], i, top, height_of(&panels[i]), whole, i == count - 1);
@@ -167,7 +202,7 @@ static b1_status draw(const panel *panels, int count, const char *group, b1i_plo
 }
 
 /* All traces of the case that trace `first` is the first of. */
-static b1_status draw_group(const b1i_report_run *run, const json_t *traces, size_t first, b1i_plots *figures,
+static b1_status draw_group(const b1i_report_run *run, const json_t *traces, size_t first, b1i_plots *plots,
                             b1_error *err)
 {
     b1_status st = B1_OK;
@@ -180,27 +215,52 @@ static b1_status draw_group(const b1i_report_run *run, const json_t *traces, siz
         name_of(json_array_get(traces, i), other, label);
         if (strcmp(group, other) == 0) B1I_TRY(read_panel(run, json_array_get(traces, i), &panels[count++], err));
     }
-    st = draw(panels, count, group, figures, err);
+    qsort(panels, (size_t)count, sizeof *panels, by_place);
+    st = draw(panels, count, group, strcmp(run->device, "cpu") != 0, plots, err);
 fail:
     free_panels(panels, count);
     return st;
 }
 
-b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *figures, b1_error *err)
+/* The first place of the case that trace i is of. */
+static size_t first_place(const b1i_report_run *run, const json_t *traces, size_t i)
 {
-    b1_status st;
-    const json_t *traces = json_object_get(run->analysis, "traces");
-    for (size_t i = 0; i < json_array_size(traces); i++) {
-        char group[B1I_REPORT_WORDS], other[B1I_REPORT_WORDS], label[B1I_REPORT_WORDS];
-        bool first = true;
-        name_of(json_array_get(traces, i), group, label);
-        for (size_t k = 0; k < i; k++) {
-            name_of(json_array_get(traces, k), other, label);
-            first &= strcmp(group, other) != 0;
-        }
-        if (first) B1I_TRY(draw_group(run, traces, i, figures, err));
+    char group[B1I_REPORT_WORDS], other[B1I_REPORT_WORDS], label[B1I_REPORT_WORDS];
+    size_t first = run->count;
+    name_of(json_array_get(traces, i), group, label);
+    for (size_t k = 0; k < json_array_size(traces); k++) {
+        size_t place = place_of(run, json_array_get(traces, k));
+        name_of(json_array_get(traces, k), other, label);
+        if (strcmp(group, other) == 0 && place < first) first = place;
     }
-    return B1_OK;
+    return first;
+}
+
+/* Whether trace i is of a case that none before it has. */
+static bool begins_group(const json_t *traces, size_t i)
+{
+    char group[B1I_REPORT_WORDS], other[B1I_REPORT_WORDS], label[B1I_REPORT_WORDS];
+    name_of(json_array_get(traces, i), group, label);
+    for (size_t k = 0; k < i; k++) {
+        name_of(json_array_get(traces, k), other, label);
+        if (strcmp(group, other) == 0) return false;
+    }
+    return true;
+}
+
+/* Cases in the order of the run's cells. */
+b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
+{
+    b1_status st = B1_OK;
+    const json_t *traces = json_object_get(run->analysis, "traces");
+    size_t done = 0, total = 0, count = json_array_size(traces);
+    for (size_t i = 0; i < count; i++) total += begins_group(traces, i);
+    for (size_t place = 0; place <= run->count && done < total; place++)
+        for (size_t i = 0; i < count; i++) {
+            if (!begins_group(traces, i) || first_place(run, traces, i) != place) continue;
+            B1I_TRY(draw_group(run, traces, i, plots, err));
+            done++;
+        }
 fail:
     return st;
 }

@@ -9,25 +9,25 @@
 #include <math.h>
 #include <string.h>
 
-void b1i_plots_free(b1i_plots *figures)
+void b1i_plots_free(b1i_plots *plots)
 {
-    for (size_t i = 0; i < figures->count; i++) {
-        b1i_plot *f = &figures->items[i];
+    for (size_t i = 0; i < plots->count; i++) {
+        b1i_plot *f = &plots->items[i];
         b1i_text_free(&f->title);
         b1i_text_free(&f->description);
         b1i_text_free(&f->data);
         b1i_text_free(&f->script);
     }
-    b1i_free(figures->items);
-    *figures = (b1i_plots){0};
+    b1i_free(plots->items);
+    *plots = (b1i_plots){0};
 }
 
-b1i_plot *b1i_plots_add(b1i_plots *figures, b1i_plot_sort sort, const char *stem)
+b1i_plot *b1i_plots_add(b1i_plots *plots, b1i_plot_sort sort, const char *stem)
 {
-    if (!b1i_grow(&figures->items, &figures->room, figures->count + 1, sizeof *figures->items)) return NULL;
-    b1i_plot *f = &figures->items[figures->count++];
+    if (!b1i_grow(&plots->items, &plots->room, plots->count + 1, sizeof *plots->items)) return NULL;
+    b1i_plot *f = &plots->items[plots->count++];
     *f = (b1i_plot){.sort = sort};
-    snprintf(f->name, sizeof f->name, "%02zu-%s", figures->count, stem);
+    snprintf(f->name, sizeof f->name, "%02zu-%s", plots->count, stem);
     return f;
 }
 
@@ -42,9 +42,9 @@ void b1i_plot_head(b1i_plot *f, int width, int height)
                     "set grid lt 1 lc rgb '%s' lw 0.6\n"
                     "set errorbars small\n"
                     "set pointintervalbox 1.4\n"
-                    "set xlabel textcolor rgb '%s'\n"
+                    "set xlabel offset 0,0.5 textcolor rgb '%s'\n"
                     "set ylabel textcolor rgb '%s'\n"
-                    "set key tmargin left horizontal reverse Left samplen 2.2 width 1 textcolor rgb '%s'\n",
+                    "set key tmargin left horizontal maxcols 2 reverse Left samplen 2.2 width 1 textcolor rgb '%s'\n",
                     width, height, f->name, b1i_muted_color, b1i_muted_color, b1i_grid_color, b1i_muted_color,
                     b1i_muted_color, b1i_ink_color);
 }
@@ -66,6 +66,22 @@ void b1i_plot_note(b1i_plot *f, const char *words)
     b1i_text_put(&f->data, "\n");
 }
 
+/* Words at 1, 2 and 5 where there are few decades, else at each decade. */
+static void put_log_ticks(b1i_plot *f, char axis, double least, double most)
+{
+    static const double steps[] = {1, 2, 5};
+    bool few = log10(most / least) < 2.2, any = false;
+    b1i_text_printf(&f->script, "set %ctics (", axis);
+    for (int decade = -9; decade < 15; decade++)
+        for (int i = 0; i < (few ? 3 : 1); i++) {
+            double at = steps[i] * pow(10, decade);
+            if (at < least || at > most) continue;
+            b1i_text_printf(&f->script, "%s'%.10g' %.10g", any ? ", " : "", at, at);
+            any = true;
+        }
+    b1i_text_put(&f->script, ")\n");
+}
+
 bool b1i_plot_range(b1i_plot *f, char axis, double least, double most, bool log)
 {
     log |= least > 0 && most / least > 8;
@@ -73,13 +89,14 @@ bool b1i_plot_range(b1i_plot *f, char axis, double least, double most, bool log)
         b1i_text_printf(&f->script, "set logscale %c\nset %crange [%.6g:%.6g]\n", axis, axis, least / 1.3, most * 1.3);
     else
         b1i_text_printf(&f->script, "set %crange [0:%.6g]\n", axis, most * 1.08);
+    if (log) put_log_ticks(f, axis, least / 1.3, most * 1.3);
     return log;
 }
 
-int b1i_plot_mark(int mode)
+int b1i_plot_mark(int mode, bool open)
 {
-    static const int marks[] = {6, 4, 8, 12};
-    return marks[mode >= 0 && mode <= B1I_REPORT_NO_MODE ? mode : B1I_REPORT_NO_MODE];
+    static const int marks[] = {7, 5, 9, 13};
+    return (open ? -1 : 0) + marks[mode >= 0 && mode <= B1I_REPORT_NO_MODE ? mode : B1I_REPORT_NO_MODE];
 }
 
 int b1i_plot_dash(int mode)

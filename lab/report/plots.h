@@ -28,11 +28,11 @@ typedef struct b1i_plots {
 } b1i_plots;
 
 b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *err);
-void b1i_plots_free(b1i_plots *figures);
+void b1i_plots_free(b1i_plots *plots);
 
 /* ---- for the files that draw ---- */
 /* A new figure named "NN-stem"; NULL: no memory. */
-b1i_plot *b1i_plots_add(b1i_plots *figures, b1i_plot_sort sort, const char *stem);
+b1i_plot *b1i_plots_add(b1i_plots *plots, b1i_plot_sort sort, const char *stem);
 /* The script's head: terminal, output, axes in the page's colours. */
 void b1i_plot_head(b1i_plot *figure, int width, int height);
 /* `words` as a string of gnuplot. */
@@ -42,15 +42,15 @@ void b1i_plot_note(b1i_plot *figure, const char *words);
 /* Sets the range of an axis ('x', 'y') around [least, most], which are positive: logarithmic where they span more than
  * a factor of eight (or `log`), else from zero. Returns whether it is logarithmic. */
 bool b1i_plot_range(b1i_plot *figure, char axis, double least, double most, bool log);
-/* Point type and dash of a mode. */
-int b1i_plot_mark(int mode);
+/* Point type, filled or open, and dash of a mode. */
+int b1i_plot_mark(int mode, bool open);
 int b1i_plot_dash(int mode);
 /* "32 Ki" of 32768, "256", … */
 void b1i_plot_number(double value, char *text, size_t bytes);
 
-b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *figures, b1_error *err);
-b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *figures, b1_error *err);
-b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *figures, b1_error *err);
-b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *figures, b1_error *err);
+b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 
 #endif

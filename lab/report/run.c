@@ -13,10 +13,10 @@ enum { DOCUMENT_MOST_BYTES = 256 << 20, AXES_MOST = 8, SEGMENTS_MOST = 12 };
 
 const char *const b1i_report_kind_titles[b1i_lab_kinds] = {"Host single", "Host enqueue", "Device interval"};
 const char *const b1i_report_kind_notes[b1i_lab_kinds] = {
-    "from the submission of one invocation to its completion, by the host's clock",
-    "a batch's submission alone, without its completion, over its invocations, by the host's clock",
-    "the device's timeline from the first invocation's beginning to the last one's end, over their number; what the "
-    "device waits for the host is part of it, so it is no isolated kernel time",
+    "from the submission of one invocation to its completion, by the host’s clock.",
+    "a batch's submission alone, without its completion, over its invocations, by the host’s clock.",
+    "the device’s timeline from the first invocation’s beginning to the last one’s end, over their number; what the "
+    "device waits for the host is part of it, so it is no isolated kernel time.",
 };
 
 /* ---- reading documents ---- */
@@ -102,27 +102,42 @@ static double parameter_value(const char *text, size_t length)
 }
 
 typedef struct segment {
-    const char *text;
-    size_t length, key; /* key: bytes before '='; 0: no parameter */
+    const char *text, *key, *value; /* key NULL: no parameter */
+    size_t length, key_length, value_length;
 } segment;
+
+/* "48x1000": rows and width of a matrix. */
+static int split_matrix(const char *text, size_t length, segment *parts)
+{
+    size_t rows = strspn(text, "0123456789");
+    if (rows == 0 || rows + 1 >= length || text[rows] != 'x') return 0;
+    if (strspn(text + rows + 1, "0123456789") < length - rows - 1) return 0;
+    parts[0] = (segment){text, "rows", text, length, 4, rows};
+    parts[1] = (segment){text, "width", text + rows + 1, length, 5, length - rows - 1};
+    return 2;
+}
 
 static int split(const char *name, segment *parts)
 {
     int count = 0;
-    for (const char *at = name; count < SEGMENTS_MOST; at++) {
+    for (const char *at = name; count + 1 < SEGMENTS_MOST; at++) {
         size_t length = strcspn(at, "/,");
         const char *equals = memchr(at, '=', length);
-        if (length) parts[count++] = (segment){at, length, equals ? (size_t)(equals - at) : 0};
+        int matrix = length ? split_matrix(at, length, parts + count) : 0;
+        count += matrix;
+        if (equals) {
+            size_t key = (size_t)(equals - at);
+            parts[count++] = (segment){at, at, equals + 1, length, key, length - key - 1};
+        } else if (length && !matrix) {
+            parts[count++] = (segment){at, NULL, NULL, length, 0, 0};
+        }
         at += length;
         if (!*at) break;
     }
     return count;
 }
 
-static double segment_value(const segment *s)
-{
-    return s->key ? parameter_value(s->text + s->key + 1, s->length - s->key - 1) : NAN;
-}
+static double segment_value(const segment *s) { return s->key ? parameter_value(s->value, s->value_length) : NAN; }
 
 static const char *plain_name(const b1i_report_cell *cell) { return cell->twin ? cell->name + 4 : cell->name; }
 
@@ -136,12 +151,12 @@ static void note_axis(axis *axes, int *count, const segment *s)
 {
     double value = segment_value(s);
     int i = 0, v = 0;
-    if (!isfinite(value) || s->key >= sizeof axes->key) return;
-    while (i < *count && (strlen(axes[i].key) != s->key || memcmp(axes[i].key, s->text, s->key) != 0)) i++;
+    if (!isfinite(value) || s->key_length >= sizeof axes->key) return;
+    while (i < *count && (strlen(axes[i].key) != s->key_length || memcmp(axes[i].key, s->key, s->key_length) != 0)) i++;
     if (i == AXES_MOST) return;
     if (i == *count) {
         axes[i] = (axis){.count = 0};
-        memcpy(axes[i].key, s->text, s->key);
+        memcpy(axes[i].key, s->key, s->key_length);
         ++*count;
     }
     while (v < axes[i].count && axes[i].values[v] != value) v++;
@@ -170,17 +185,31 @@ static void append(char *words, const char *text, size_t length)
     snprintf(words + used, B1I_REPORT_WORDS - used, "%s%.*s", used ? ", " : "", (int)(length < 90 ? length : 90), text);
 }
 
+static void append_part(char *words, const segment *s)
+{
+    char part[B1I_REPORT_WORDS];
+    int key = (int)(s->key_length < 40 ? s->key_length : 40),
+        value = (int)(s->value_length < 40 ? s->value_length : 40);
+    if (!s->key) {
+        append(words, s->text, s->length);
+        return;
+    }
+    snprintf(part, sizeof part, "%.*s=%.*s", key, s->key, value, s->value);
+    append(words, part, strlen(part));
+}
+
 static void split_variant(b1i_report_cell *c)
 {
     static const char *const modes[] = {"stream", "graph", "pdl"};
     const char *tail = strrchr(c->variant, '_');
     c->mode = B1I_REPORT_NO_MODE;
     memcpy(c->family, c->variant, sizeof c->family);
-    for (int i = 0; tail && i < 3; i++)
-        if (strcmp(tail + 1, modes[i]) == 0) {
-            c->mode = i;
-            c->family[tail - c->variant] = 0;
-        }
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(c->variant, modes[i]) == 0) c->mode = i;
+        if (!tail || strcmp(tail + 1, modes[i]) != 0) continue;
+        c->mode = i;
+        c->family[tail - c->variant] = 0;
+    }
 }
 
 static void take_apart(b1i_report_cell *c, const char *axis_key)
@@ -195,10 +224,10 @@ static void take_apart(b1i_report_cell *c, const char *axis_key)
         const segment *s = &parts[i];
         if (i == variant)
             append(c->variant, s->text, s->length);
-        else if (key && s->key == key && memcmp(s->text, axis_key, key) == 0)
+        else if (s->key && key && s->key_length == key && memcmp(s->key, axis_key, key) == 0)
             c->x = segment_value(s);
         else
-            append(c->panel, s->text, s->length);
+            append_part(c->panel, s);
     }
     if (variant < 0) append(c->variant, "all", 3);
     split_variant(c);

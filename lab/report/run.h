@@ -4,8 +4,8 @@
  *
  * A cell's name is segments with '/' between: "n=256/separate_stream", "rotating/n=256/fused_pdl". "key=number" is a
  * parameter, the last other segment the variant, what is left the case. Of the parameters the one with the most values
- * in the run is the axis; the others belong to the case. A variant that ends in "_stream", "_graph" or "_pdl" is a
- * family in that mode.
+ * in the run is the axis; the others belong to the case. "48x1000" is rows=48 and width=1000. A variant that ends in
+ * "_stream", "_graph" or "_pdl" is a family in that mode; one that is such a word alone is its own family.
  *
  * The documents are a stranger's: what is missing or of another type is as if it were not known.
  */

@@ -276,8 +276,7 @@ static const char *skip(const tag *t)
 
 static b1_status rewrite(writer *w, const char *at, b1_error *err)
 {
-    static const char *const drawn[] = {"path", "use",      "polygon", "rect",  "circle",
-                                        "line", "polyline", "text",    "tspan", NULL};
+    static const char *const drawn[] = {"path", "use", "polygon", "circle", "line", "polyline", "text", "tspan", NULL};
     int words = 0;
     while ((at = strchr(at, '<'))) {
         tag t;
@@ -336,5 +335,8 @@ void b1i_svg_marks(b1i_text *html)
         "<circle id=\"mark6\" r=\"1\" fill=\"currentColor\" stroke=\"none\"/>"
         "<path id=\"mark8\" d=\"M0,-1.3L-1.2,.8H1.2z\" fill=\"currentColor\" stroke=\"none\"/>"
         "<path id=\"mark12\" d=\"M0,-1.3L1.3,0L0,1.3L-1.3,0z\" fill=\"currentColor\" stroke=\"none\"/>"
+        "<g fill=\"var(--paper)\" stroke=\"currentColor\" stroke-width=\".4\">"
+        "<rect id=\"mark3\" x=\"-.9\" y=\"-.9\" width=\"1.8\" height=\"1.8\"/><circle id=\"mark5\" r=\"1\"/>"
+        "<path id=\"mark7\" d=\"M0,-1.3L-1.2,.8H1.2z\"/><path id=\"mark11\" d=\"M0,-1.3L1.3,0L0,1.3L-1.3,0z\"/></g>"
         "</defs></svg>\n");
 }

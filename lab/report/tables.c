@@ -51,7 +51,7 @@ static void say_doubt(b1i_page *page, const b1i_report_run *run, b1i_lab_kind ki
         "smaller than that is not to be believed.</li>\n",
         100 * doubt);
     b1i_page_claim(page, run, "analysis.json samples.jsonl",
-                   "A variant against itself (A/A) differs by up to %.2f %% in %s, %.2f %% with the interval: smaller "
+                   "A variant against itself (A/A) differs by up to %.2f %% in %s, %.2f %% with the interval: smaller "
                    "differences are not to be believed.",
                    100 * shown,
                    kind == b1i_host_single    ? "host single"
@@ -132,6 +132,9 @@ static const b1i_report_cell *leader(const b1i_report_run *run, const b1i_report
     return c;
 }
 
+/* The variants of a group that have a mode do the same work, each in its way; others are of different things. */
+static bool comparable(const b1i_report_cell *c) { return c->mode != B1I_REPORT_NO_MODE; }
+
 static columns columns_of(const b1i_report_run *run, b1i_lab_kind kind)
 {
     columns k = {.doubt = b1i_page_doubt(run, kind)};
@@ -144,7 +147,7 @@ static columns columns_of(const b1i_report_run *run, b1i_lab_kind kind)
         k.depth |= c->depth > 1;
         k.clock |= c->sm_mhz > 0;
         k.throttled |= c->throttled > 0;
-        k.ratio |= leader(run, c) != c;
+        k.ratio |= comparable(c) && leader(run, c) != c;
         k.bound |= c->host_bound;
         least = fmin(least, c->median / 1e3);
     }
@@ -192,8 +195,9 @@ static void ratio(b1i_page *page, const b1i_report_run *run, const b1i_report_ce
 {
     const b1i_report_cell *first = leader(run, c);
     double value = c->median / first->median;
-    if (first == c || !isfinite(value)) {
-        b1i_text_put(&page->html, first == c ? "<td class=\"n none\">1</td>" : "<td class=\"n none\">–</td>");
+    if (first == c || !comparable(c) || !isfinite(value)) {
+        b1i_text_put(&page->html,
+                     first == c && comparable(c) ? "<td class=\"n none\">1</td>" : "<td class=\"n none\">–</td>");
         return;
     }
     b1i_text_put(&page->html, "<td class=\"n\">");
@@ -281,29 +285,48 @@ void b1i_page_cells(b1i_page *page, const b1i_report_run *run, b1i_lab_kind kind
     notes(page, &k);
 }
 
-/* Of a cell its kinds share the reason; it is told once. */
-static bool told(const b1i_report_run *run, size_t i)
+static bool same_reason(const b1i_report_cell *a, const b1i_report_cell *b)
 {
+    return a->n == 0 && b->n == 0 && strcmp(a->verdict, b->verdict) == 0 && strcmp(a->message, b->message) == 0;
+}
+
+/* The first of the rows without a number that have its reason. */
+static bool begins_reason(const b1i_report_run *run, size_t i)
+{
+    if (run->cells[i].n > 0) return false;
     for (size_t k = 0; k < i; k++)
-        if (run->cells[k].n == 0 && strcmp(run->cells[k].name, run->cells[i].name) == 0) return true;
-    return false;
+        if (same_reason(&run->cells[k], &run->cells[i])) return false;
+    return true;
+}
+
+/* A cell has a row for each latency; its name is told once. */
+static void reason_row(b1i_page *page, const b1i_report_run *run, size_t first)
+{
+    const b1i_report_cell *of = &run->cells[first], *last = NULL;
+    b1i_html(&page->html, "<tr><th scope=\"row\" class=\"words\">");
+    b1i_page_link(page, run, ANALYSIS, of->message[0] ? of->message : "no reason given");
+    b1i_html(&page->html, "</th><td>%s</td><td class=\"words\">", of->verdict);
+    for (size_t i = first; i < run->count; i++) {
+        const b1i_report_cell *c = &run->cells[i];
+        if (!same_reason(of, c) || (last && strcmp(last->name, c->name) == 0)) continue;
+        b1i_html(&page->html, "%s%s", last ? ", " : "", c->name);
+        last = c;
+    }
+    b1i_text_put(&page->html, "</td></tr>\n");
 }
 
 void b1i_page_unmeasured(b1i_page *page, const b1i_report_run *run)
 {
     bool any = false;
     for (size_t i = 0; i < run->count; i++) {
-        const b1i_report_cell *c = &run->cells[i];
-        if (c->n > 0 || told(run, i)) continue;
+        if (!begins_reason(run, i)) continue;
         if (!any) {
-            b1i_page_table(page, "Cells without a number", "They were not measured, and no figure here is theirs.");
-            b1i_text_put(&page->html, "<thead><tr><th scope=\"col\">cell</th><th scope=\"col\">verdict</th><th "
-                                      "scope=\"col\">why</th></tr></thead><tbody>\n");
+            b1i_page_table(page, "Cells without a number:", "they were not measured, and no figure here is theirs.");
+            b1i_text_put(&page->html, "<thead><tr><th scope=\"col\">why</th><th scope=\"col\">verdict</th><th "
+                                      "scope=\"col\">cells</th></tr></thead><tbody>\n");
         }
         any = true;
-        b1i_text_put(&page->html, "<tr><th scope=\"row\">");
-        b1i_page_link(page, run, ANALYSIS, c->name);
-        b1i_html(&page->html, "</th><td>%s</td><td class=\"words\">%s</td></tr>\n", c->verdict, c->message);
+        reason_row(page, run, i);
     }
     if (!any) return;
     b1i_text_put(&page->html, "</tbody>");
