@@ -6,7 +6,7 @@
  * All cells of a size read the same x, and the separate ones go through the same a and b; each has a y of its own, so
  * that what its check finds there is its own work. Pointers stay as they are from one invocation to the next, and a
  * small size stays in the caches; cells "rotating/…" go round several sets of all arrays, whose x and y alone exceed
- * twice the last cache.
+ * twice the last cache. As graphs these are as many graphs, so that a launch finds its graph no warmer than its arrays.
  */
 #include "lab/experiments/pointwise.h"
 
