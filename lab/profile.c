@@ -164,6 +164,18 @@ static bool cupti_works(b1i_gpu *gpu, b1_error *why)
     return st == B1_OK;
 }
 
+/* The cells that were measured, and are no works that could be run here. */
+static json_t *not_profiled(const b1i_lab *lab)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; names && i < lab->plan.count; i++) {
+        const b1i_lab_plan_cell *cell = &lab->plan.cells[i];
+        if (cell->status == b1i_cell_ok && cell->twin_of < 0 && !b1i_profile_work(lab, i))
+            json_array_append_new(names, json_string(cell->name));
+    }
+    return names;
+}
+
 static b1_status run_cupti(b1i_lab *lab, b1_error *err)
 {
     b1_status st = B1_OK;
@@ -174,10 +186,10 @@ static b1_status run_cupti(b1i_lab *lab, b1_error *err)
         pass p = {.lab = lab, .graphs = graphs};
         B1I_TRY(run_pass(&p, passes, err));
     }
-    json_t *all =
-        json_pack("{s:s,s:{s:b,s:o,s:o},s:i,s:O}", "schema", "batchone.activities/1", "cupti", "found", works,
-                  "version", works ? json_integer(b1i_gpu_cupti_version()) : json_null(), "message",
-                  works ? json_null() : json_string(why.message), "invocations", B1I_PROFILE_RUNS, "passes", passes);
+    json_t *all = json_pack("{s:s,s:{s:b,s:o,s:o},s:i,s:o,s:O}", "schema", "batchone.activities/1", "cupti", "found",
+                            works, "version", works ? json_integer(b1i_gpu_cupti_version()) : json_null(), "message",
+                            works ? json_null() : json_string(why.message), "invocations", B1I_PROFILE_RUNS,
+                            "not_profiled", not_profiled(lab), "passes", passes);
     st = all ? b1i_evidence_json(lab->evidence, "profile/activities.json", all, err)
              : b1i_fail(err, B1_MEMORY, "not enough memory for what CUPTI recorded");
 fail:

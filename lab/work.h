@@ -57,9 +57,10 @@ typedef struct b1i_lab_op {
     _Alignas(16) unsigned char args[B1I_LAB_ARGS_MAX];
 } b1i_lab_op;
 
-/* What making a work's graph took, each from just before its first to just after its last call; 0 where there is none.
- * GPU: cuStreamBeginCapture … cuStreamEndCapture; cuGraphInstantiate; cuGraphUpload and the wait for it; the first
- * launch and the wait for it. CPU, mode graph: `capture_ns` is the making of the plan. */
+/* What making a work's graph took (of several sets: the first's), each from just before its first to just after its
+ * last call, on a device where nothing is under way; 0 where there is none. GPU: cuStreamBeginCapture …
+ * cuStreamEndCapture; cuGraphInstantiate; cuGraphUpload and the wait for it. CPU, mode graph: `capture_ns` is the
+ * making of the plan. */
 typedef struct b1i_lab_setup {
     uint64_t capture_ns, instantiate_ns, upload_ns;
 } b1i_lab_setup;
