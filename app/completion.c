@@ -4,6 +4,7 @@
  */
 #include "app/app.h"
 #include "app/output.h"
+#include "lab/lab.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +26,17 @@ static void print_choices(const b1i_option *o, const char *before, const char *a
 
 static bool takes_shape(const b1i_command *c) { return strstr(c->operands, "SHAPE") != NULL; }
 
+static bool takes_experiment(const b1i_command *c) { return strcmp(c->operands, "EXPERIMENT") == 0; }
+static bool takes_directory(const b1i_command *c) { return strncmp(c->operands, "DIR", 3) == 0; }
+
 static void print_shapes(void)
 {
     for (int i = 0; b1_shape_name(i); i++) printf(" %s", b1_shape_name(i));
+}
+
+static void print_experiments(void)
+{
+    for (int i = 0; b1i_experiments[i]; i++) printf(" %s", b1i_experiments[i]->name);
 }
 
 /* ---- bash ---- */
@@ -37,9 +46,9 @@ static void bash_command(const b1i_command *c)
     printf("    %s)\n        options=\"--help", c->name);
     for (const b1i_option *o = c->options; o->name; o++) printf(" --%s", o->name);
     fputs("\"\n", stdout);
-    if (takes_shape(c)) {
+    if (takes_shape(c) || takes_experiment(c)) {
         fputs("        words=\"", stdout);
-        print_shapes();
+        takes_shape(c) ? print_shapes() : print_experiments();
         fputs("\"\n", stdout);
     }
     fputs("        case $previous in\n", stdout);
@@ -111,6 +120,8 @@ static void zsh_option(const b1i_option *o, const char *prefix, const char *name
                           o->kind == b1i_option_words ? "" : ")");
         else if (strstr(o->argument, "FILE"))
             fputs("_files", stdout);
+        else if (strcmp(o->argument, "DIR") == 0)
+            fputs("_files -/", stdout);
     }
     putchar('\'');
 }
@@ -126,6 +137,12 @@ static void zsh_command(const b1i_command *c)
         fputs(" \\\n            '1:model or shape:{_alternative \"files:file:_files\" \"shapes:shape:(", stdout);
         print_shapes();
         fputs(")\"}'", stdout);
+    } else if (takes_experiment(c)) {
+        fputs(" \\\n            '1:experiment:(", stdout);
+        print_experiments();
+        fputs(")'", stdout);
+    } else if (takes_directory(c)) {
+        fputs(" \\\n            '*:run of the lab:_files -/'", stdout);
     } else if (c->operands[0]) {
         fputs(" \\\n            '1:model:_files'", stdout);
     }

@@ -60,35 +60,64 @@ static const char *microseconds(double ns, char *to, size_t bytes)
     return to;
 }
 
+/* The end of a long name tells more than its beginning. */
+static void print_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length > NAME_WIDTH)
+        printf("…%s", name + length - NAME_WIDTH + 1);
+    else
+        printf("%-*s", NAME_WIDTH, name);
+}
+
 static void print_row(const json_t *row)
 {
     static const struct {
         const char *kind, *shown;
     } kinds[] = {{"host_single", "single"}, {"host_enqueue", "enqueue"}, {"device_interval", "device"}};
-    const char *name = text(row, "cell"), *kind = text(row, "kind"), *message = text(row, "message");
-    size_t length = strlen(name);
+    const char *kind = text(row, "kind");
     char median[24], low[24], high[24];
     for (size_t i = 0; i < 3; i++)
         if (strcmp(kinds[i].kind, kind) == 0) kind = kinds[i].shown;
-    /* The end of a long name tells more than its beginning. */
-    if (length > NAME_WIDTH)
-        printf("…%s", name + length - NAME_WIDTH + 1);
-    else
-        printf("%-*s", NAME_WIDTH, name);
-    if (number(row, "n") == 0) {
-        printf(" %-7s %s: %s\n", kind, text(row, "verdict"), message);
-        return;
-    }
+    print_name(text(row, "cell"));
     printf(" %-7s %8s %7s–%-7s %s%s\n", kind, microseconds(number(row, "median_ns"), median, sizeof median),
            microseconds(number(row, "p10_ns"), low, sizeof low), microseconds(number(row, "p90_ns"), high, sizeof high),
            text(row, "verdict"), json_is_true(json_object_get(row, "host_bound")) ? ", host" : "");
 }
 
+/* Whether a row before this one has the same text there. */
+static bool said_before(const json_t *rows, size_t at, const char *key)
+{
+    for (size_t i = 0; i < at; i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (number(row, "n") == 0 && strcmp(text(row, key), text(json_array_get(rows, at), key)) == 0) return true;
+    }
+    return false;
+}
+
+/* Cells without figures, and each reason once. */
+static void print_absent(const json_t *rows)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (number(row, "n") > 0 || said_before(rows, i, "cell")) continue;
+        print_name(text(row, "cell"));
+        printf(" %s\n", text(row, "verdict"));
+    }
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (number(row, "n") > 0 || said_before(rows, i, "message")) continue;
+        printf("%s: %s\n", text(row, "verdict"), text(row, "message"));
+    }
+}
+
 static void print_table(const json_t *analysis, const char *out)
 {
-    const json_t *cells = json_object_get(analysis, "cells"), *pairs = json_object_get(analysis, "a_a");
-    printf("%-*s %-7s %8s %7s %-7s\n", NAME_WIDTH, "cell", "kind", "µs", "p10", " p90");
-    for (size_t i = 0; i < json_array_size(cells); i++) print_row(json_array_get(cells, i));
+    const json_t *rows = json_object_get(analysis, "cells"), *pairs = json_object_get(analysis, "a_a");
+    printf("%-*s %-7s %9s %7s %-7s %s\n", NAME_WIDTH, "cell", "kind", "µs", "p10", " p90", "verdict");
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (number(json_array_get(rows, i), "n") > 0) print_row(json_array_get(rows, i));
+    print_absent(rows);
     for (size_t i = 0; i < json_array_size(pairs); i++) {
         const json_t *pair = json_array_get(pairs, i), *interval = json_object_get(pair, "interval");
         printf("a/a %s, %s: %.3f [%.3f, %.3f]\n", text(pair, "cell"), text(pair, "kind"), number(pair, "ratio"),
