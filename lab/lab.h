@@ -90,6 +90,8 @@ struct b1i_lab_device *b1i_lab_get_device(b1i_lab *lab);
 struct b1i_evidence *b1i_lab_get_evidence(b1i_lab *lab);
 const b1i_lab_options *b1i_lab_get_options(const b1i_lab *lab);
 void b1i_lab_say(b1i_lab *lab, const char *what, uint64_t done, uint64_t total); /* progress */
+/* B1_CANCELLED where that was asked for. */
+b1_status b1i_lab_may_go_on(const b1i_lab *lab, b1_error *err);
 
 /* Runs the experiment into options->out. B1_OK: it is sealed; *failed_cells counts those that failed (an oracle's no).
  * B1_ARGUMENT: the directory exists and was not to be resumed, or is another run's. B1_CANCELLED: incomplete, may be

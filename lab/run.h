@@ -39,7 +39,5 @@ b1_status b1i_lab_warm_up(b1i_lab *lab, bool choose, b1_error *err);
 b1_status b1i_lab_measure(b1i_lab *lab, int first, int *last, b1_error *err);
 /* Compares what the cells left with their oracles. */
 b1_status b1i_lab_check(b1i_lab *lab, b1_error *err);
-/* B1_CANCELLED where that was asked for. */
-b1_status b1i_lab_may_go_on(const b1i_lab *lab, b1_error *err);
 
 #endif

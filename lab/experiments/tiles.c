@@ -297,7 +297,6 @@ static b1_status tiles_after(b1i_lab *lab, void *state, b1_error *err)
 {
     b1_status st = B1_OK;
     tiles *t = state;
-    const b1i_lab_options *options = b1i_lab_get_options(lab);
     uint64_t trace = 0;
     b1i_trace_span *spans = NULL;
     b1i_tiles_mark *marks = b1i_malloc(MARKS * sizeof *marks);
@@ -309,10 +308,7 @@ static b1_status tiles_after(b1i_lab *lab, void *state, b1_error *err)
     for (int i = 0; i < CELLS; i++) {
         cell *c = &t->cells[i];
         b1i_lab_say(lab, "traces", (uint64_t)i, CELLS);
-        if (options->cancelled && options->cancelled()) {
-            st = b1i_fail(err, B1_CANCELLED, "cancelled");
-            goto fail;
-        }
+        B1I_TRY(b1i_lab_may_go_on(lab, err));
         if (c->work.mode != b1i_lab_graph || !b1i_lab_cell_ok(lab, c->name)) continue;
         B1I_TRY(b1i_cells_graph(lab, c->name, c->work.work, err));
         B1I_TRY(trace_cell(c, trace, marks, spans, err));
