@@ -1,6 +1,7 @@
 # One executable per tests/test_*.c. Labels, for `ctest -L` and `-LE`:
 #   model   reads the default model (names B1_TEST_MODEL)
 #   slow    takes minutes under a sanitizer or an emulator
+#   browser opens pages in Chromium; without one, or without gnuplot, it skips that
 #   gpu     does most of its work on an NVIDIA GPU; without one it runs what it can and skips the rest
 
 set(B1_SLOW_TESTS test_greedy)
@@ -30,6 +31,9 @@ foreach(source ${TEST_SOURCES})
   if(hits OR name MATCHES "^test_(cuda_|gpu$|work$|profile$)")
     list(APPEND labels gpu)
   endif()
+  if(name STREQUAL "test_report")
+    list(APPEND labels browser)
+  endif()
   if(name IN_LIST B1_SLOW_TESTS)
     list(APPEND labels slow)
   endif()
@@ -38,6 +42,13 @@ foreach(source ${TEST_SOURCES})
     set_tests_properties(${name} PROPERTIES ENVIRONMENT B1_EMULATED=1)
   endif()
 endforeach()
+
+# A page of all experiments, seen by a browser. What is drawn in a sanitizer's build is the same.
+if(TARGET batchone AND NOT CMAKE_CROSSCOMPILING AND NOT B1_SANITIZE)
+  add_test(NAME browser_report WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+           COMMAND tests/browser_report $<TARGET_FILE:batchone> ${CMAKE_BINARY_DIR}/report)
+  set_tests_properties(browser_report PROPERTIES LABELS browser SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()
 
 # On a driver that stands in for one: test_gpu, what it does without a GPU and when each call fails; test_cuda_program,
 # whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows;

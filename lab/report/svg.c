@@ -258,10 +258,14 @@ static void put_element(writer *w, const tag *t)
     b1i_text_put(w->out, t->empty ? "/>" : ">");
 }
 
-/* Words between tags: gnuplot writes < and & as references, and a bare '>' is no harm. */
+/* Words between tags: gnuplot writes < and & as references. */
 static void put_words(b1i_text *out, const char *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++) b1i_text_bytes(out, words[i] == '\n' || words[i] == '\t' ? " " : &words[i], 1);
+    for (size_t i = 0; i < count; i++)
+        if (words[i] == '>')
+            b1i_text_put(out, "&gt;");
+        else
+            b1i_text_bytes(out, (unsigned char)words[i] < ' ' ? " " : &words[i], 1);
 }
 
 /* Past the end of the element that `t` opened. */

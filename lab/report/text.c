@@ -98,7 +98,7 @@ void b1i_html(b1i_text *text, const char *format, ...)
 
 void b1i_html_href(b1i_text *text, const char *path)
 {
-    if (path[0] != '/' && path[0] != '.') b1i_text_put(text, "./");
+    if (path[0] == '/') b1i_text_put(text, ".");
     for (; *path; path++) {
         unsigned char c = (unsigned char)*path;
         if ((c < 128 && isalnum(c)) || strchr("-_.~/", c))

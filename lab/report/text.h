@@ -28,8 +28,8 @@ void b1i_text_printf(b1i_text *text, const char *format, ...) B1I_PRINTF(2, 3);
 void b1i_html_escape(b1i_text *text, const char *words);
 /* HTML as `format` has it, in which %s is escaped. Knows %s, %d, %zu and %% alone. */
 void b1i_html(b1i_text *text, const char *format, ...) B1I_PRINTF(2, 3);
-/* A path as a relative URL: all but letters, digits and - _ . ~ / as %XX; "./" before one that would read as a scheme.
- */
+/* A path as a relative URL: all but letters, digits and - _ . ~ / as %XX, a colon too, so that none reads as a scheme;
+ * before a slash at its beginning a dot. */
 void b1i_html_href(b1i_text *text, const char *path);
 /* One field of a CSV: quoted where it must be. */
 void b1i_csv_field(b1i_text *text, const char *words);
