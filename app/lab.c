@@ -39,8 +39,12 @@ static const b1i_option options[] = {
 
 static void print_experiments(void)
 {
-    for (int i = 0; b1i_experiments[i]; i++)
-        b1i_print_hint("%-12s %s", b1i_experiments[i]->name, b1i_experiments[i]->summary);
+    char list[512] = "";
+    for (int i = 0; b1i_experiments[i]; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", b1i_experiments[i]->name);
+    }
+    b1i_print_hint("experiments: %s", list);
 }
 
 /* ---- the table ---- */

@@ -24,11 +24,13 @@
 
 /* ---- the directory ---- */
 
-static b1_status take_directory(b1i_lab *lab, b1_error *err)
+/* *fresh: it was made now. */
+static b1_status take_directory(b1i_lab *lab, bool *fresh, b1_error *err)
 {
     const b1i_lab_options *o = lab->options;
     b1i_evidence_state is = b1i_evidence_look(o->out);
-    if (is == b1i_evidence_none) return b1i_evidence_create(o->out, &lab->evidence, err);
+    *fresh = is == b1i_evidence_none;
+    if (*fresh) return b1i_evidence_create(o->out, &lab->evidence, err);
     if (is == b1i_evidence_incomplete && o->resume) return b1i_evidence_resume(o->out, &lab->evidence, err);
     return b1i_fail(err, B1_ARGUMENT, "%s is there already and is never written over: it is %s", o->out,
                     is == b1i_evidence_sealed       ? "a whole run"
@@ -63,6 +65,21 @@ static b1_status same_plan(const b1i_lab *lab, const b1i_lab_plan *found, b1_err
     return same ? B1_OK : other_run(lab, "list of cells", err);
 }
 
+/* The same of a run that was killed before its plan was written: what it was to be. */
+static b1_status same_environment(const b1i_lab *lab, b1_error *err)
+{
+    json_t *environment;
+    const char *experiment, *device;
+    b1_status st = B1_OK;
+    if (b1i_lab_read_json(lab->options->out, "environment.json", &environment, NULL) != B1_OK) return B1_OK;
+    if (json_unpack(environment, "{s:s,s:s}", "experiment", &experiment, "device", &device) == 0) {
+        if (strcmp(experiment, lab->plan.experiment) != 0) st = other_run(lab, "experiment", err);
+        if (st == B1_OK && strcmp(device, lab->plan.device) != 0) st = other_run(lab, "device", err);
+    }
+    json_decref(environment);
+    return st;
+}
+
 /* Takes the plan of the directory, where there is one, and the rounds that were measured. */
 static b1_status take_plan(b1i_lab *lab, int *rounds, b1_error *err)
 {
@@ -77,7 +94,10 @@ static b1_status take_plan(b1i_lab *lab, int *rounds, b1_error *err)
         planned = planned || strcmp(names.items[i], "plan.json") == 0;
         measured = measured || strcmp(names.items[i], "samples.jsonl") == 0;
     }
-    if (!planned) goto fail;
+    if (!planned) {
+        st = same_environment(lab, err);
+        goto fail;
+    }
     B1I_TRY(b1i_lab_plan_read(lab->options->out, &found, err));
     B1I_TRY(same_plan(lab, &found, err));
     if (measured) {
@@ -144,13 +164,12 @@ fail:
 }
 
 /* A run in a directory that is open; *begun: a failure is the run's, not the command's. */
-static b1_status run_in(b1i_lab *lab, b1i_process *now, bool *begun, b1_error *err)
+static b1_status run_in(b1i_lab *lab, bool fresh, b1i_process *now, bool *begun, b1_error *err)
 {
     b1_status st;
     void *state = NULL;
     json_t *before = NULL;
     int rounds = 0;
-    bool fresh = !lab->options->resume;
     *begun = fresh;
     if (!fresh) before = processes_before(lab);
     if (fresh) B1I_TRY(b1i_environment_write(lab, NULL, now, err));
@@ -189,7 +208,7 @@ b1_status b1i_lab_run(const b1i_experiment *experiment, const b1i_lab_options *o
 {
     b1_status st;
     b1_error why = {0};
-    bool begun = false;
+    bool begun = false, fresh;
     b1i_lab lab = {.experiment = experiment, .options = options};
     b1i_process now = {.first_round = 1, .began_ns = b1i_now_ns()};
     *failed_cells = 0;
@@ -202,8 +221,8 @@ b1_status b1i_lab_run(const b1i_experiment *experiment, const b1i_lab_options *o
         return b1i_fail(err, B1_ARGUMENT, "%d rounds are too few: at least %d", lab.plan.rounds, B1I_LAB_ROUNDS_LEAST);
     B1I_TRY(b1i_environment_identify(&lab, &why));
     B1I_TRY(b1i_lab_device_open(&options->device, options->threads, &lab.device, &why));
-    B1I_TRY(take_directory(&lab, &why));
-    st = run_in(&lab, &now, &begun, &why);
+    B1I_TRY(take_directory(&lab, &fresh, &why));
+    st = run_in(&lab, fresh, &now, &begun, &why);
     if (st == B1_OK) *failed_cells = count_failed(&lab.plan);
     if (st != B1_OK && st != B1_CANCELLED && begun)
         b1i_evidence_fail(lab.evidence, st, why.message[0] ? why.message : b1_status_text(st));

@@ -207,6 +207,14 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"ceiling|--device|cuda:99", 1, "cuda:99"},
         {"inspect|MODEL|--device|cuda:99", 1, "cuda:99"},
         {"completion|fish", 2, "fish"},
+        {"lab|no-such|--out|x", 2, "no-such"},
+        {"lab|tiles", 2, "--out"},
+        {"lab|tiles|--out|EMPTY", 2, "--out"},
+        {"lab|tiles|--out|/tmp", 2, "/tmp is there already"},
+        {"lab|tiles|--out|/no/such/folder/x", 1, "/no/such/folder/x"},
+        {"lab|tiles|--out|x|--rounds|20", 2, "--rounds"},
+        {"lab|tiles|--out|x|--device|cuda:99", 1, "cuda:99"},
+        {"verify|/no/such/folder", 1, "/no/such/folder"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ended e = command(cases[i].words, "");
@@ -236,6 +244,9 @@ static void help_goes_to_stdout(void **state)
         {"completion|zsh", "#compdef batchone"},
         {"completion|bash", "options= words=\"auto cpu cuda\""},
         {"devices|--help", "--measure"},
+        {"lab|--help", "--resume"},
+        {"verify|--help", "DIR"},
+        {"completion|bash", "rms-softmax"},
         {"run|--help", "--device"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -619,6 +630,69 @@ static void a_ceiling_is_remembered_for_its_machine(void **state)
     drop(&e);
 }
 
+/* ---- lab, verify ---- */
+
+/* `words` with RUN as the folder's run. */
+static ended lab(const char *words)
+{
+    char all[512];
+    snprintf(all, sizeof all, "%s|%s/run", words, folder);
+    return command(all, "");
+}
+
+static void a_run_of_the_lab_is_interrupted_resumed_and_verified(void **state)
+{
+    (void)state;
+    char words[512];
+    snprintf(words, sizeof words, "lab|tiles|--device|cpu|--quick|--rounds|40|--out|%s/run", folder);
+    ended e = interrupt(begin(words, ""));
+    assert_int_equal(e.code, 130);
+    assert_string_equal(e.out, "");
+    assert_non_null(strstr(e.err, "incomplete"));
+    assert_non_null(strstr(e.err, "--resume"));
+    drop(&e);
+    e = lab("verify");
+    assert_int_equal(e.code, 1);
+    assert_non_null(strstr(e.out, "incomplete"));
+    drop(&e);
+    e = lab("lab|pointwise|--device|cpu|--quick|--resume|--out"); /* another experiment */
+    assert_int_equal(e.code, 2);
+    assert_non_null(strstr(e.err, "cannot be resumed"));
+    drop(&e);
+    e = lab("lab|tiles|--device|cpu|--quick|--rounds|40|--resume|--out");
+    if (e.code != 0) print_error("%s\n", e.err);
+    assert_int_equal(e.code, 0);
+    assert_non_null(strstr(e.out, "ragged/queue_graph"));
+    drop(&e);
+    e = lab("verify|--json");
+    json_t *j = json_loads(e.out, 0, NULL);
+    assert_true(json_is_true(get(j, "holds")));
+    assert_int_equal(json_array_size(get(j, "differences")), 0);
+    json_decref(j);
+    drop(&e);
+    e = lab("lab|tiles|--device|cpu|--quick|--out");
+    assert_int_equal(e.code, 2);
+    assert_non_null(strstr(e.err, "a whole run"));
+    drop(&e);
+}
+
+/* No line of the table is wider than a terminal. */
+static void the_table_of_the_lab_fits(void **state)
+{
+    (void)state;
+    char words[256];
+    snprintf(words, sizeof words, "lab|rms-softmax|--device|cpu|--quick|--out|%s/table", folder);
+    ended e = command(words, "");
+    assert_int_equal(e.code, 0);
+    assert_string_equal(e.err, "");
+    for (char *line = strtok(e.out, "\n"); line; line = strtok(NULL, "\n")) {
+        size_t columns = 0;
+        for (const char *c = line; *c; c++) columns += ((unsigned char)*c & 0xc0) != 0x80;
+        if (columns > 80 && !strstr(line, folder) && !strstr(line, ": ")) fail_msg("%zu columns: %s", columns, line);
+    }
+    drop(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -638,6 +712,8 @@ int main(void)
         cmocka_unit_test(a_cell_that_cannot_run_is_kept),
         cmocka_unit_test(all_executors_are_those_of_the_device),
         cmocka_unit_test(a_ceiling_is_remembered_for_its_machine),
+        cmocka_unit_test(a_run_of_the_lab_is_interrupted_resumed_and_verified),
+        cmocka_unit_test(the_table_of_the_lab_fits),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
