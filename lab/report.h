@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* Writes DIRECTORY's plots as data and gnuplot scripts into plots/, before the run is sealed. */
+/* Writes the run's plots as data and gnuplot scripts into plots/: after its analysis, before it is sealed. */
 struct b1i_evidence;
 b1_status b1i_report_plots(struct b1i_evidence *evidence, b1_error *err);
 

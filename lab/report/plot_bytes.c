@@ -57,7 +57,7 @@ static bool ranges(const b1i_report_run *run, span *bytes, span *us, span *gbps)
 static int put_guides(b1i_plot *f, span bytes, span us, span gbps)
 {
     int count = 0;
-    for (double g = pow(10, floor(log10(gbps.least))); g <= gbps.most * 10 && count < 8; g *= 10) {
+    for (double g = pow(10, floor(log10(gbps.least))); g <= gbps.most * 4 && count < 8; g *= 10) {
         double x = bytes.most * 1.3, y = x / g / 1e3;
         if (y > us.most * 1.3) x *= us.most * 1.3 / y, y = us.most * 1.3;
         if (y < us.least / 1.3 || x < bytes.least) continue;

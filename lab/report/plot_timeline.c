@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 1040, TITLE = 30, FOOT = 54, ROWS_LEAST = 64, ROWS_MOST = 240, PANELS_MOST = 24 };
+enum { WIDTH = 1040, TITLE = 30, FOOT = 54, ROWS_LEAST = 64, ROWS_MOST = 300, THIN = 40, PANELS_MOST = 24 };
 
 typedef struct panel {
     char label[B1I_REPORT_WORDS];
@@ -112,7 +112,7 @@ static b1_status read_panel(const b1i_report_run *run, const json_t *trace, pane
 
 static int height_of(const panel *p)
 {
-    int rows = (int)(p->unit_count < 1000 ? p->unit_count : 1000) * 2 + 8;
+    int rows = (int)(p->unit_count < 1000 ? p->unit_count : 1000) * 2;
     return rows < ROWS_LEAST ? ROWS_LEAST : rows > ROWS_MOST ? ROWS_MOST : rows;
 }
 
@@ -148,11 +148,12 @@ static void put_units(b1i_plot *f, const panel *p, int height)
 static void put_panel(b1i_plot *f, const panel *p, int index, int top, int height, int whole, bool last)
 {
     double high = (double)(whole - top - TITLE) / whole, low = (double)(whole - top - TITLE - height) / whole;
+    double half = p->unit_count > THIN ? 0.5 : 0.42; /* of a row: thin ones have no room for gaps */
     put_stage(f, p, 'A');
     put_stage(f, p, 'B');
     b1i_text_printf(&f->script,
-                    "set tmargin at screen %.5f\nset bmargin at screen %.5f\nset yrange [%.1f:-0.7]\nset label 1 ",
-                    high, low, (double)p->unit_count - 0.3);
+                    "set tmargin at screen %.5f\nset bmargin at screen %.5f\nset yrange [%.1f:-0.5]\nset label 1 ",
+                    high, low, (double)p->unit_count - 0.5);
     b1i_plot_quote(&f->script, p->label);
     b1i_text_printf(
         &f->script,
@@ -162,9 +163,10 @@ static void put_panel(b1i_plot *f, const panel *p, int index, int top, int heigh
     if (last) b1i_text_put(&f->script, "set xlabel 'µs from the first A of each panel'\n");
     for (int stage = 0; stage < 2; stage++)
         b1i_text_printf(&f->script,
-                        "%s'%s.dat' index %d using (($1+$2)/2):3:1:2:($3-0.42):($3+0.42) with boxxyerror fs solid "
-                        "noborder lc rgb '%s' notitle",
-                        stage ? ", \\\n     " : "plot ", f->name, 2 * index + stage, b1i_series_colors[stage]);
+                        "%s'%s.dat' index %d using (($1+$2)/2):3:1:2:($3-%g):($3+%g) with boxxyerror fs solid noborder "
+                        "lc rgb '%s' notitle",
+                        stage ? ", \\\n     " : "plot ", f->name, 2 * index + stage, half, half,
+                        b1i_series_colors[stage]);
     b1i_text_put(&f->script, "\n");
 }
 

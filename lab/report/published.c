@@ -144,7 +144,9 @@ static void say_differences(b1i_page *page, const b1i_report_run *run, const jso
 {
     b1i_html(
         &page->html,
-        "<div id=\"published-%d\" class=\"source\"><p>Published: %s. Device there: %s. %s</p>\n<p>What differs: the "
+        "<div id=\"published-%d\" class=\"source\"><p>Published (data/published/ of the source, built into batchone): "
+        "%s. "
+        "Device there: %s. %s</p>\n<p>What differs: the "
         "device here is %s; kernels, compiler, driver and host are others; the order of the rounds, the depth of a "
         "batch and the clocks are each run’s own. The ratio says that two runs differ by so much, not why.</p></div>\n",
         run->number, b1i_report_string(document, "source"), b1i_report_string(document, "device.name"),

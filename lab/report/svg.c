@@ -162,7 +162,6 @@ static bool put_attribute(writer *w, const attribute *a)
                                         "fill-opacity",
                                         "stroke-opacity",
                                         "opacity",
-                                        "shape-rendering",
                                         "font-weight",
                                         NULL};
     char value[VALUE_MOST], color[VALUE_MOST];
@@ -330,6 +329,8 @@ b1_status b1i_svg_embed(b1i_text *html, const char *svg, const char *id, const c
     return st;
 }
 
+#define OPEN "fill=\"var(--paper)\" stroke=\"currentColor\" stroke-width=\".4\"/>"
+
 void b1i_svg_marks(b1i_text *html)
 {
     b1i_text_put(
@@ -339,8 +340,7 @@ void b1i_svg_marks(b1i_text *html)
         "<circle id=\"mark6\" r=\"1\" fill=\"currentColor\" stroke=\"none\"/>"
         "<path id=\"mark8\" d=\"M0,-1.3L-1.2,.8H1.2z\" fill=\"currentColor\" stroke=\"none\"/>"
         "<path id=\"mark12\" d=\"M0,-1.3L1.3,0L0,1.3L-1.3,0z\" fill=\"currentColor\" stroke=\"none\"/>"
-        "<g fill=\"var(--paper)\" stroke=\"currentColor\" stroke-width=\".4\">"
-        "<rect id=\"mark3\" x=\"-.9\" y=\"-.9\" width=\"1.8\" height=\"1.8\"/><circle id=\"mark5\" r=\"1\"/>"
-        "<path id=\"mark7\" d=\"M0,-1.3L-1.2,.8H1.2z\"/><path id=\"mark11\" d=\"M0,-1.3L1.3,0L0,1.3L-1.3,0z\"/></g>"
-        "</defs></svg>\n");
+        "<rect id=\"mark3\" x=\"-.9\" y=\"-.9\" width=\"1.8\" height=\"1.8\" " OPEN "<circle id=\"mark5\" r=\"1\" " OPEN
+        "<path id=\"mark7\" d=\"M0,-1.3L-1.2,.8H1.2z\" " OPEN
+        "<path id=\"mark11\" d=\"M0,-1.3L1.3,0L0,1.3L-1.3,0z\" " OPEN "</defs></svg>\n");
 }
