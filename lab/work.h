@@ -9,7 +9,8 @@
  *                pool an operation               and meet between operations
  *
  * The CPU's queue is emptied by a thread that is the pool's worker 0 while it works, so that submitting and doing are
- * two things there as well: a submission is a place in the queue and the waking of that thread.
+ * two things there as well: a submission is a place in the queue and the waking of that thread. Where all CPUs are
+ * workers, who waits for the queue soon sleeps, and host single has his waking in it.
  *
  * A device and all that was made with it belong to one thread. Works are destroyed before their device.
  */

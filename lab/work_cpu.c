@@ -25,8 +25,9 @@
 enum {
     PLACES = 4096, /* of the queue; a power of two */
     SPIN_NS = 100000,
-    SPIN_SHORT_NS = 5000, /* where the CPU is needed by others */
-    UNWRITTEN = 0xa5      /* new memory: no zeros that nobody wrote */
+    SPIN_LONG_NS = 10000000, /* of the submitter where it has a CPU of its own, as it spins for a GPU */
+    SPIN_SHORT_NS = 5000,    /* where the CPU is needed by others */
+    UNWRITTEN = 0xa5         /* new memory: no zeros that nobody wrote */
 };
 
 typedef struct place {
@@ -165,7 +166,7 @@ static bool reached(uint32_t count, uint32_t target) { return (int32_t)(count - 
 /* Waits until `target` places are done. */
 static void await_done(b1i_lab_cpu *cpu, uint32_t target)
 {
-    const uint64_t deadline = b1i_now_ns() + (cpu->spare ? SPIN_NS : SPIN_SHORT_NS);
+    const uint64_t deadline = b1i_now_ns() + (cpu->spare ? SPIN_LONG_NS : SPIN_SHORT_NS);
     for (int polls = 1;; polls++) {
         if (reached(atomic_load_explicit(&cpu->done, memory_order_acquire), target)) return;
         if (polls % 32 == 0 && b1i_now_ns() >= deadline) break;
