@@ -23,7 +23,7 @@ static bool has_gnuplot(void) { return b1i_gnuplot_find(NULL) == B1_OK; }
 
 /* ---- a run full of hostile words ---- */
 
-#define HOSTILE "<b onclick=x>&'$(id)`id`"
+#define HOSTILE "<b onclick=x>&'$(id)`id`%s%n%d"
 static const char *const hostile_names[] = {
     "n=256/separate_stream",       "n=256/fused_graph",       "n=1024/separate_stream", "n=1024/fused_graph",
     HOSTILE "/n=256/fused_stream", HOSTILE "/n=256/" HOSTILE, HOSTILE "/refused_pdl"};
@@ -34,7 +34,15 @@ static b1_status hostile_prepare(void *user, b1_error *e)
     if (*(int *)user != 6) return B1_OK;
     return b1i_fail(e, B1_UNSUPPORTED, "</td></table><script>alert('x')</script>\"&amp; \xc3\xa4\xe2\x82\xac");
 }
-static const b1i_lab_driver hostile_driver = {hostile_prepare, {fake_single, fake_enqueue, fake_interval}, fake_check};
+static b1_status hostile_time(void *user, int depth, double *ns, b1_error *e)
+{
+    static uint64_t calls;
+    (void)depth;
+    (void)e;
+    *ns = 5000 * (1 + 0.1 * *(int *)user) + (double)(b1i_mix64(++calls) % 100);
+    return B1_OK;
+}
+static const b1i_lab_driver hostile_driver = {hostile_prepare, {hostile_time, hostile_time, hostile_time}, NULL};
 
 static b1_status hostile_open(b1i_lab *lab, void **state, b1_error *e)
 {
@@ -76,7 +84,6 @@ static const char *hostile_run(void)
     if (path[0]) return path;
     snprintf(path, sizeof path, "%s/run <'&\"%%#?\xc3\xbc", home);
     b1i_lab_options o = fake_options(path);
-    fake_reset();
     OK(b1i_lab_run(&hostile, &o, &failed, &err));
     b1i_pool_end();
     if (!holds(path)) fail_msg("%s", said);
@@ -460,6 +467,8 @@ static void a_page_has_a_place_of_its_own(void **state)
     refused(run, inside, B1_ARGUMENT, "sealed");
     snprintf(inside, sizeof inside, "%s/plots/page.html", run);
     refused(run, inside, B1_ARGUMENT, "sealed");
+    copy_run(run, at("another"));
+    refused(run, at("another/page.html"), B1_ARGUMENT, "sealed"); /* nor in one that it does not show */
     refused(run, "", B1_ARGUMENT, "no name");
     refused(run, "-", B1_ARGUMENT, "no name");
     refused(run, at("none/no.html"), B1_IO, "no such folder");

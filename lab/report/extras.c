@@ -174,6 +174,7 @@ static void activity_pass(b1i_page *page, const b1i_report_run *run, const json_
     const char *name = b1i_report_string(pass, "pass");
     char caption[80];
     size_t i;
+    int same = 0;
     bool graph_level = name && strcmp(name, "graph-level") == 0;
     if (json_array_size(cells) == 0) return;
     snprintf(caption, sizeof caption, "Activities by CUPTI, %.30s pass:", name ? name : "unnamed");
@@ -184,6 +185,7 @@ static void activity_pass(b1i_page *page, const b1i_report_run *run, const json_
     json_array_foreach(cells, i, cell)
     {
         const char *message = b1i_report_string(cell, "message");
+        same += json_is_true(json_object_get(cell, "reconciled"));
         row_head(page, run, ACTIVITIES, b1i_report_string(cell, "cell"));
         counts(page, run, json_object_get(cell, "expected"));
         counts(page, run, json_object_get(cell, "seen"));
@@ -193,6 +195,9 @@ static void activity_pass(b1i_page *page, const b1i_report_run *run, const json_
                                                                    : "no");
     }
     end(page);
+    b1i_page_claim(page, run, ACTIVITIES,
+                   "In the %.30s pass CUPTI’s records of %d of %zu cells are invocations × nodes, kind by kind.",
+                   name ? name : "unnamed", same, json_array_size(cells));
 }
 
 static void activities(b1i_page *page, const b1i_report_run *run, const json_t *document)

@@ -48,7 +48,7 @@ static void put_cell(dots *d, const b1i_report_cell *c)
     b1i_text_printf(&d->figure->data, "%d\t%.6f\t%.6f\t%.6f\n\n\n", -d->rows, c->median / 1e3, c->p10 / 1e3,
                     c->p90 / 1e3);
     b1i_text_put(&d->ticks, d->ticks.count ? ", " : "");
-    b1i_plot_quote(&d->ticks, c->variant);
+    b1i_plot_quote_tic(&d->ticks, c->variant);
     b1i_text_printf(&d->ticks, " %d", -d->rows);
     d->least = fmin(d->least, c->p10 / 1e3);
     d->most = fmax(d->most, c->p90 / 1e3);

@@ -49,15 +49,18 @@ void b1i_plot_head(b1i_plot *f, int width, int height)
                     b1i_muted_color, b1i_ink_color);
 }
 
-void b1i_plot_quote(b1i_text *script, const char *words)
+static void quote(b1i_text *script, const char *words, bool tic)
 {
     b1i_text_put(script, "'");
     for (; *words; words++) {
-        if (*words == '\'') b1i_text_put(script, "'");
+        if (*words == '\'' || (tic && *words == '%')) b1i_text_bytes(script, words, 1);
         b1i_text_bytes(script, (unsigned char)*words < ' ' ? " " : words, 1);
     }
     b1i_text_put(script, "'");
 }
+
+void b1i_plot_quote(b1i_text *script, const char *words) { quote(script, words, false); }
+void b1i_plot_quote_tic(b1i_text *script, const char *words) { quote(script, words, true); }
 
 void b1i_plot_note(b1i_plot *f, const char *words)
 {

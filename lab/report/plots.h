@@ -29,6 +29,8 @@ typedef struct b1i_plots {
 
 b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *err);
 void b1i_plots_free(b1i_plots *plots);
+/* Compares each plots/ *.dat of a run's directory with what is made anew and calls `say` for each that differs. */
+b1_status b1i_plots_check(const char *directory, void (*say)(void *user, const char *line), void *user, b1_error *err);
 
 /* ---- for the files that draw ---- */
 /* A new figure named "NN-stem"; NULL: no memory. */
@@ -37,6 +39,8 @@ b1i_plot *b1i_plots_add(b1i_plots *plots, b1i_plot_sort sort, const char *stem);
 void b1i_plot_head(b1i_plot *figure, int width, int height);
 /* `words` as a string of gnuplot. */
 void b1i_plot_quote(b1i_text *script, const char *words);
+/* As the words of a tic, which gnuplot would read as a format. */
+void b1i_plot_quote_tic(b1i_text *script, const char *words);
 /* A line of comment in the data. */
 void b1i_plot_note(b1i_plot *figure, const char *words);
 /* Sets the range of an axis ('x', 'y') around [least, most], which are positive: logarithmic where they span more than

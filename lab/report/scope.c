@@ -116,6 +116,20 @@ static void clock_claim(b1i_page *page, const b1i_report_run *run)
             least, most, throttled);
 }
 
+/* Blocks of the tiles on an SM, as the driver's occupancy calculation has it. */
+static void residency_claim(b1i_page *page, const b1i_report_run *run)
+{
+    double most = 0;
+    for (size_t i = 0; i < run->count; i++)
+        if (run->cells[i].n > 0) most = fmax(most, b1i_report_number(run->cells[i].json, "facts.blocks_per_sm"));
+    if (most > 0)
+        b1i_page_claim(
+            page, run, "plan.json analysis.json",
+            "At most %.0f block was resident on an SM, by the driver’s occupancy calculation for the shared memory "
+            "that each reserves; in the traces no SM is in two stages at once.",
+            most);
+}
+
 static void outcome_claim(b1i_page *page, const b1i_report_run *run)
 {
     long long samples = 0;
@@ -140,6 +154,7 @@ static void outcome_claim(b1i_page *page, const b1i_report_run *run)
 void b1i_page_claims_of(b1i_page *page, const b1i_report_run *run)
 {
     outcome_claim(page, run);
+    residency_claim(page, run);
     clock_claim(page, run);
     family_claims(page, run);
     bandwidth_claim(page, run);

@@ -106,10 +106,20 @@ static b1_status find_places(const char *out, places *p, b1_error *err)
     return B1_OK;
 }
 
-static bool inside(const char *path, const char *directory)
+/* Whether the page would lie in a run that is sealed, one of those that it shows or another. */
+static bool in_a_run(const char *folder, b1_error *err)
 {
-    size_t n = strlen(directory);
-    return strncmp(path, directory, n) == 0 && (path[n] == 0 || path[n] == '/' || (n > 0 && directory[n - 1] == '/'));
+    char above[4096];
+    snprintf(above, sizeof above, "%s", folder);
+    while (above[0]) {
+        if (b1i_evidence_look(above) == b1i_evidence_sealed) {
+            b1i_fail(err, B1_ARGUMENT, "the report may not lie in %s: a sealed run stays as it is", above);
+            return true;
+        }
+        char *slash = strrchr(above, '/');
+        *(slash ? slash : above) = 0;
+    }
+    return false;
 }
 
 /* The way from one resolved folder to another, with a slash at its end: "../runs/one/". */
@@ -171,8 +181,6 @@ static b1_status load_run(const char *directory, const places *p, int number, b1
     B1I_TRY(b1i_report_run_load(directory, run, err));
     if (!realpath(directory, real))
         B1I_TRY(b1i_fail(err, B1_IO, "%s: cannot be resolved: %s", directory, strerror(errno)));
-    if (inside(p->folder, real))
-        B1I_TRY(b1i_fail(err, B1_ARGUMENT, "the report may not lie in %s: a sealed run stays as it is", directory));
     const char *slash = strrchr(real, '/');
     char *name = b1i_strdup(slash[1] ? slash + 1 : real);
     if (!name) B1I_TRY(b1i_fail_memory(err, strlen(real)));
@@ -349,6 +357,10 @@ b1_status b1i_report_write(const char *const *directories, size_t count, const c
     }
     B1I_TRY(b1i_gnuplot_find(err));
     B1I_TRY(find_places(out, p, err));
+    if (in_a_run(p->folder, err)) {
+        st = B1_ARGUMENT;
+        goto fail;
+    }
     for (size_t i = 0; i < count; i++) B1I_TRY(load_run(directories[i], p, (int)i + 1, &runs[i], err));
     st = put_page(runs, count, p, out, err);
 fail:
