@@ -83,10 +83,8 @@ static b1_status measure(const b1i_lab *lab, size_t i, int kind, int depth, doub
 /* The kind by which a cell is warmed up: a batch where it has one. */
 static int warm_kind(const b1i_lab_plan_cell *c)
 {
-    static const b1i_lab_kind best[] = {b1i_device_interval, b1i_host_enqueue, b1i_host_single};
-    int k = 0;
-    while (!(c->kinds & 1u << best[k])) k++;
-    return best[k];
+    if (c->kinds & 1u << b1i_device_interval) return b1i_device_interval;
+    return c->kinds & 1u << b1i_host_enqueue ? b1i_host_enqueue : b1i_host_single;
 }
 
 /* ---- warming up ---- */
