@@ -5,6 +5,7 @@
 #include "lab/machine.h"
 #include "lab/run.h"
 #include "lab/samples.h"
+#include "lab/stats.h"
 #include "lab/work.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ enum {
     BATCH_MOST = 256,
     WARM_LEAST = 3,  /* batches of each cell */
     WARM_BEFORE = 2, /* invocations before each cell's measurement */
+    PROBES = 5,      /* of the warm clock, whose median counts */
 };
 #define WARM_NS       500000000ull /* of warming up at least */
 #define WARM_QUICK_NS 30000000ull
@@ -123,7 +125,7 @@ static b1_status probe(b1i_lab *lab, double *mhz, b1_error *err)
 b1_status b1i_lab_warm_up(b1i_lab *lab, bool choose, b1_error *err)
 {
     b1_status st = B1_OK;
-    double mhz;
+    double mhz[PROBES];
     uint64_t least = lab->options->quick ? WARM_QUICK_NS : WARM_NS, began = b1i_now_ns(), gone = 0;
     for (int pass = 0; pass < WARM_LEAST || gone < least; pass++) {
         b1i_lab_say(lab, "warming up", gone < least ? gone : least, least);
@@ -131,8 +133,8 @@ b1_status b1i_lab_warm_up(b1i_lab *lab, bool choose, b1_error *err)
         gone = b1i_now_ns() - began;
         if (!b1i_lab_plan_rows(&lab->plan)) break;
     }
-    B1I_TRY(probe(lab, &mhz, err));
-    if (choose) lab->plan.warm_mhz = mhz;
+    for (int i = 0; i < PROBES; i++) B1I_TRY(probe(lab, &mhz[i], err));
+    if (choose) lab->plan.warm_mhz = b1i_median(mhz, PROBES);
 fail:
     return st;
 }
