@@ -42,9 +42,9 @@ int b1i_page_decimals(double least) { return least >= 1000 ? 1 : least >= 100 ? 
 void b1i_page_table(b1i_page *page, const char *caption, const char *note)
 {
     b1i_html(&page->html,
-             "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\"><table><caption><b>%s</b> %s",
+             "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\"><table><caption><span><b>%s</b> %s"
+             "</span></caption>\n",
              caption, caption, note);
-    b1i_text_put(&page->html, "</caption>\n");
 }
 
 void b1i_page_table_end(b1i_page *page) { b1i_text_put(&page->html, "</table></div>\n"); }

@@ -103,18 +103,21 @@ static void put_ticks(const lines *l, b1i_plot *f)
     b1i_text_put(&f->script, ")\n");
 }
 
+/* The axis in words: of the ceiling n is the working set in bytes. */
+static const char *axis_words(const lines *l) { return l->bandwidth ? "working set" : l->run->axis; }
+
 static void describe(const lines *l, b1i_plot *f)
 {
     const char *title = b1i_report_kind_titles[l->kind];
     if (l->bandwidth)
-        b1i_text_printf(&f->title, "Bandwidth by %s", l->run->axis);
+        b1i_text_printf(&f->title, "Bandwidth by %s", axis_words(l));
     else
         b1i_text_printf(&f->title, "%s by %s", title, l->run->axis);
     if (l->panel[0]) b1i_text_printf(&f->title, ", %s", l->panel);
     b1i_text_printf(&f->description,
                     "%s over %s: a line for each variant, a point for each cell's median with a bar from p10 to p90. "
                     "The plots stand in the table \"%s\".",
-                    l->bandwidth ? "GB/s" : "Microseconds", l->run->axis, title);
+                    l->bandwidth ? "GB/s" : "Microseconds", axis_words(l), title);
 }
 
 static void put_plot(const lines *l, b1i_plot *f)
@@ -149,7 +152,7 @@ static b1_status draw(lines *l, b1i_plots *plots, b1_error *err)
     describe(l, f);
     b1i_plot_head(f, WIDTH, HEIGHT);
     b1i_text_put(&f->script, "set xlabel ");
-    b1i_plot_quote(&f->script, l->run->axis);
+    b1i_plot_quote(&f->script, l->bandwidth ? "working set, bytes" : l->run->axis);
     b1i_text_printf(&f->script, "\nset ylabel '%s'\n", l->bandwidth ? "GB/s" : "µs");
     b1i_plot_range(f, 'x', l->x_least, l->x_most, true);
     b1i_plot_range(f, 'y', l->least, l->most, false);
