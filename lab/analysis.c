@@ -4,6 +4,7 @@
  */
 #include "lab/analysis.h"
 
+#include "lab/evidence.h"
 #include "lab/figures.h"
 #include "lab/files.h"
 #include "lab/samples.h"
@@ -242,10 +243,14 @@ static b1_status make_room(analysis *a, b1_error *err)
 b1_status b1i_analysis_make(const char *directory, json_t **out, b1_error *err)
 {
     b1_status st;
+    char hash[65], *samples = b1i_lab_join(directory, "samples.jsonl");
+    uint64_t bytes;
     analysis a = {.directory = directory};
     *out = NULL;
+    if (!samples) return no_memory(err);
     B1I_TRY(b1i_lab_plan_read(directory, &a.plan, err));
     B1I_TRY(b1i_samples_read(directory, &a.plan, true, &a.samples, err));
+    B1I_TRY(b1i_sha256_file(samples, hash, &bytes, err));
     B1I_TRY(make_room(&a, err));
     B1I_TRY(cells(&a, err));
     B1I_TRY(pairs(&a, err));
@@ -254,15 +259,16 @@ b1_status b1i_analysis_make(const char *directory, json_t **out, b1_error *err)
         st = no_memory(err);
         goto fail;
     }
-    *out = json_pack("{s:s,s:s,s:s,s:s,s:i,s:O,s:O,s:O,s:O}", "schema", SCHEMA, "run", a.plan.run, "experiment",
-                     a.plan.experiment, "device", a.plan.device, "rounds", a.plan.rounds, "cells", a.cells, "a_a",
-                     a.pairs, "traces", a.traces, "figures", a.figures);
+    *out = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:O,s:O,s:O,s:O}", "schema", SCHEMA, "run", a.plan.run, "experiment",
+                     a.plan.experiment, "device", a.plan.device, "rounds", a.plan.rounds, "samples_sha256", hash,
+                     "cells", a.cells, "a_a", a.pairs, "traces", a.traces, "figures", a.figures);
     if (!*out) st = no_memory(err);
 fail:
     json_decref(a.cells);
     json_decref(a.pairs);
     json_decref(a.traces);
     json_decref(a.figures);
+    b1i_free(samples);
     b1i_free(a.work);
     b1i_free(a.medians);
     b1i_samples_free(&a.samples);

@@ -3,7 +3,7 @@
  * What follows from a run's samples and traces: a function of the files of its directory and of nothing else, so that
  * anybody can make it again.
  *
- * {"schema": "batchone.analysis/1", "run", "experiment", "device", "rounds",
+ * {"schema": "batchone.analysis/1", "run", "experiment", "device", "rounds", "samples_sha256" (of samples.jsonl),
  *  "cells": [{"cell", "kind", "n", "median_ns", "p10_ns", "p90_ns", "p90_interval_ns" ([low, high] of 95 %, a bound
  * null where so few samples give none; the key only where n < 64), "depth", "host_bound" (device_interval: within 5 %
  * of enqueue), "gbps" (facts' bytes over the median; null without), "sm_mhz" (median; null on the CPU), "throttled"

@@ -27,6 +27,10 @@
  * the experiment's after(), before the seal. B1_CANCELLED. */
 b1_status b1i_profile_run(b1i_lab *lab, b1_error *err);
 
+/* Whether the counts and "reconciled" of profile/activities.json follow from its records; `say` gets a line for each
+ * cell where they do not. */
+void b1i_profile_check(const json_t *activities, void (*say)(void *user, const char *line), void *user);
+
 /* For a profiler around this process: prepares the cell alone and runs B1I_PROFILE_RUNS invocations between
  * cuProfilerStart and cuProfilerStop. Nothing is written. B1_ARGUMENT: there is no such cell, or it is no work. */
 enum { B1I_PROFILE_RUNS = 3 };

@@ -92,6 +92,8 @@ static b1_status read_row(const reader *r, json_t *j, b1i_sample *s, b1_error *e
     s->cpu_throttles = throttles > 0 ? (uint64_t)throttles : 0;
     if ((clock && !(s->sm_mhz > 0)) || throttles < 0)
         return b1i_fail(err, B1_IO, NAME ": line %zu: a clock or count is out of its range", r->line);
+    if (r->plan->warm_mhz > 0 && !clock)
+        return b1i_fail(err, B1_IO, NAME ": line %zu: has no clock, and the plan has a warm one", r->line);
     if ((throttled != 0) != b1i_sample_throttled(r->plan, s))
         return b1i_fail(err, B1_IO, NAME ": line %zu: \"throttled\" does not follow from the row", r->line);
     return B1_OK;

@@ -7,6 +7,8 @@
 #include "lab/evidence.h"
 #include "lab/files.h"
 #include "lab/plan.h"
+#include "lab/profile.h"
+#include "lab/report/plots.h"
 #include "lab/trace_room.h"
 
 #include <ctype.h>
@@ -201,14 +203,65 @@ static b1_status check_trace(verification *v, const char *csv, b1_error *err)
     return as_difference(v, st, &why, err);
 }
 
+/* Whether the CSV of a trace's "….perfetto.json" is there. */
+static bool is_beside(const verification *v, const char *events)
+{
+    char csv[600];
+    const size_t end = strlen(".perfetto.json"), length = strlen(events);
+    if (length <= end || strcmp(events + length - end, ".perfetto.json") != 0) return false;
+    snprintf(csv, sizeof csv, "%.*s.csv", (int)(length - end), events);
+    return find(v, csv) != NULL;
+}
+
 static b1_status check_traces(verification *v, b1_error *err)
 {
     b1_status st = B1_OK;
     for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
         const char *name = path_of(json_array_get(v->files, i)), *end = strrchr(name, '.');
-        if (strncmp(name, "traces/", 7) == 0 && end && strcmp(end, ".csv") == 0) st = check_trace(v, name, err);
+        if (strncmp(name, "traces/", 7) != 0) continue;
+        if (end && strcmp(end, ".csv") == 0) st = check_trace(v, name, err);
+        if (end && strcmp(end, ".json") == 0 && !is_beside(v, name)) differs(v, "%s: has no CSV beside it", name);
     }
     return st;
+}
+
+static b1_status check_plots(verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    return as_difference(v, b1i_plots_check(v->directory, say_line, v, &why), &why, err);
+}
+
+static b1_status check_profile(verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    json_t *activities = NULL;
+    if (!find(v, "profile/activities.json")) return B1_OK;
+    b1_status st = b1i_lab_read_json(v->directory, "profile/activities.json", &activities, &why);
+    if (st == B1_OK) b1i_profile_check(activities, say_line, v);
+    json_decref(activities);
+    return as_difference(v, st, &why, err);
+}
+
+/* What plan and environment both say. */
+static void compare_settings(verification *v, const json_t *plan, const json_t *environment)
+{
+    static const struct {
+        const char *plan, *within, *environment;
+    } both[] = {
+        {"binary_sha256", NULL, "binary_sha256"}, {"quick", "options", "quick"},  {"threads", "options", "threads"},
+        {"rounds", "options", "rounds"},          {"device_name", "gpu", "name"}, {"device_name", "machine", "cpu"},
+    };
+    const char *device = json_string_value(json_object_get(plan, "device"));
+    const bool gpu = device && strcmp(device, "cpu") != 0;
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        const char *within = both[i].within;
+        if (within && strcmp(within, gpu ? "machine" : "gpu") == 0) continue;       /* the device is the other one */
+        if (within && json_is_null(json_object_get(environment, within))) continue; /* a GPU that told nothing */
+        const json_t *place = within ? json_object_get(environment, within) : environment;
+        if (!json_equal(json_object_get(plan, both[i].plan), json_object_get(place, both[i].environment)))
+            differs(v, "environment.json: %s%s%s is not %s of plan.json", within ? within : "", within ? "." : "",
+                    both[i].environment, both[i].plan);
+    }
 }
 
 /* The environment is of the run that the plan is of. */
@@ -216,11 +269,13 @@ static b1_status check_run(verification *v, b1_error *err)
 {
     b1_error why = {0};
     b1i_lab_plan plan = {0};
-    json_t *environment = NULL;
+    json_t *environment = NULL, *settings = NULL;
     const char *run, *experiment, *device;
     b1_status st = b1i_lab_plan_read(v->directory, &plan, &why);
+    if (st == B1_OK) st = b1i_lab_read_json(v->directory, "plan.json", &settings, &why);
     if (st == B1_OK) st = b1i_lab_read_json(v->directory, "environment.json", &environment, &why);
     if (st == B1_OK) {
+        compare_settings(v, settings, environment);
         if (json_unpack(environment, "{s:s,s:s,s:s}", "run", &run, "experiment", &experiment, "device", &device) != 0)
             differs(v, "environment.json: has no run, experiment or device");
         else if (strcmp(run, plan.run) != 0 || strcmp(experiment, plan.experiment) != 0 ||
@@ -229,6 +284,7 @@ static b1_status check_run(verification *v, b1_error *err)
                     device, plan.run, plan.experiment, plan.device);
     }
     json_decref(environment);
+    json_decref(settings);
     b1i_lab_plan_free(&plan);
     return as_difference(v, st, &why, err);
 }
@@ -292,7 +348,9 @@ b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, con
     B1I_TRY(check_run(&v, err));
     B1I_TRY(check_commands(&v, err));
     B1I_TRY(check_traces(&v, err));
+    B1I_TRY(check_profile(&v, err));
     B1I_TRY(check_analysis(&v, err));
+    if (v.holds) B1I_TRY(check_plots(&v, err)); /* else they follow from what does not hold */
     *holds = v.holds;
 fail:
     json_decref(v.files);

@@ -484,6 +484,20 @@ static void samples_must_be_the_plans(void **state)
     }
 }
 
+/* Where the plan has a clock, a row without one is a throttled one that hides. */
+static void clocks_cannot_be_left_out(void **state)
+{
+    (void)state;
+    json_t *a = NULL;
+    const char *folder = make_run(&(made){.ns = steady, .mhz = falls_less, .rounds = 21, .cells = 2});
+    char *text = text_of(folder, "samples.jsonl"), *from = strstr(text, ",\"sm_mhz\""), *to = strpbrk(from + 1, ",}");
+    memmove(from, to, strlen(to) + 1);
+    put_text(folder, "samples.jsonl", text);
+    b1i_free(text);
+    assert_int_equal(b1i_analysis_make(folder, &a, &err), B1_IO);
+    HAS("line 1: has no clock");
+}
+
 static void a_missing_row_is_missed(void **state)
 {
     (void)state;
@@ -614,6 +628,7 @@ int main(void)
         cmocka_unit_test(perfetto_counts_from_the_first_a),
         cmocka_unit_test(traces_that_are_cut_are_refused),
         cmocka_unit_test(samples_must_be_the_plans),
+        cmocka_unit_test(clocks_cannot_be_left_out),
         cmocka_unit_test(a_missing_row_is_missed),
         cmocka_unit_test(a_plan_must_be_whole),
         cmocka_unit_test(differences_are_told_one_by_one),

@@ -498,7 +498,7 @@ static void other_files_are_compared_too(void **state)
 {
     (void)state;
     static const char *const cases[][4] = {
-        {"samples.jsonl", "\"ns\":", "\"ns\":1", "analysis.json: cells["},
+        {"samples.jsonl", "\"ns\":", "\"ns\":1", "analysis.json: samples_sha256"},
         {"samples.jsonl", "\"round\":1,", "\"round\":2,", "line 1"},
         {"traces/size-0-plain.csv", "0,B,3,210,300\n", "", "size-0-plain.perfetto.json: is not what"},
         {"traces/size-0-plain.csv", "1,B,4,330,400\n", "", "traces[0].complete"},
@@ -511,6 +511,9 @@ static void other_files_are_compared_too(void **state)
         {"commands.json", "[]", "[{\"stdout\": {\"file\": \"profile/x.stdout\"}, \"stderr\": null}]",
          "which is not there"},
         {"commands.json", "[]", "5", "has no commands"},
+        {"environment.json", "\"binary_sha256\": null", "\"binary_sha256\": \"0\"", "binary_sha256 is not"},
+        {"environment.json", "\"rounds\": ", "\"rounds\": 1", "options.rounds is not"},
+        {"environment.json", "\"cpu\": \"", "\"cpu\": \"i", "machine.cpu is not device_name"},
     };
     make_good();
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -519,6 +522,30 @@ static void other_files_are_compared_too(void **state)
         if (holds(at("bad"))) fail_msg("case %zu was not seen", i);
         SAID(cases[i][3]);
     }
+}
+
+/* The data of each plot follow from the analysis and the traces. */
+static void figures_of_plots_are_compared(void **state)
+{
+    (void)state;
+    b1i_names names;
+    int plots = 0;
+    make_good();
+    assert_int_equal(b1i_lab_list(at("good"), &names, &err), B1_OK);
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = names.items[i], *end = strrchr(name, '.');
+        if (strncmp(name, "plots/", 6) != 0 || !end || strcmp(end, ".dat") != 0) continue;
+        char *text = text_of(fresh(), name), *digit = strrchr(text, '.') - 1;
+        *digit = *digit == '9' ? '8' : (char)(*digit + 1);
+        put_text(at("bad"), name, text);
+        mend(at("bad"), name);
+        if (holds(at("bad"))) fail_msg("%s was not compared", name);
+        SAID("has a row that analysis.json and the traces do not give");
+        b1i_free(text);
+        plots++;
+    }
+    b1i_names_free(&names);
+    assert_true(plots > 1);
 }
 
 /* ---- what a run tells of itself ---- */
@@ -653,6 +680,7 @@ int main(void)
         cmocka_unit_test(a_manifest_is_strict),
         cmocka_unit_test(figures_follow_from_the_samples),
         cmocka_unit_test(other_files_are_compared_too),
+        cmocka_unit_test(figures_of_plots_are_compared),
         cmocka_unit_test(a_run_tells_what_it_was),
         cmocka_unit_test(commands_are_kept),
         cmocka_unit_test(hashes_are_sha256),

@@ -402,14 +402,69 @@ static void a_cell_alone(void **state)
     leave();
 }
 
+/* ---- what is said of the records ---- */
+
+static void count_line(void *lines, const char *line)
+{
+    ++*(int *)lines;
+    assert_non_null(strstr(line, "of one does not follow"));
+}
+
+/* Counts, and that they are as expected, follow from the records. */
+static void counts_are_of_the_records(void **state)
+{
+    (void)state;
+    static const char *const text = "{'passes':[{'cells':[{'cell':'one','dropped':%d,'reconciled':%s,'message':%s,"
+                                    "'expected':{'kernels':2,'memsets':1,'copies':0,'graphs':0},"
+                                    "'seen':{'kernels':%d,'memsets':1,'copies':0,'graphs':0},"
+                                    "'records':[{'did':'kernel'},{'did':'memset'},{'did':'kernel'}%s]}]}]}";
+    static const struct {
+        int dropped;
+        const char *reconciled, *message;
+        int kernels;
+        const char *more;
+        int lines;
+    } cases[] = {
+        {0, "true", "null", 2, "", 0},
+        {1, "false", "'lost'", 2, "", 0},
+        {0, "false", "'more'", 3, ",{'did':'kernel'}", 0},
+        {0, "true", "null", 3, "", 1},
+        {0, "true", "null", 3, ",{'did':'kernel'}", 1},
+        {1, "true", "null", 2, "", 1},
+        {0, "true", "'why'", 2, "", 1},
+        {0, "false", "null", 2, "", 1},
+        {0, "true", "null", 2, ",{'did':'copy'}", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1000];
+        int lines = 0;
+        snprintf(json, sizeof json, text, cases[i].dropped, cases[i].reconciled, cases[i].message, cases[i].kernels,
+                 cases[i].more);
+        for (char *c = json; *c; c++)
+            if (*c == '\'') *c = '"';
+        json_t *activities = json_loads(json, 0, NULL);
+        assert_non_null(activities);
+        b1i_profile_check(activities, count_line, &lines);
+        if (lines != cases[i].lines) fail_msg("case %zu: %d lines", i, lines);
+        json_decref(activities);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--without") == 0) return run_without();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reports),        cmocka_unit_test(activities), cmocka_unit_test(lost_records),
-        cmocka_unit_test(refused),        cmocka_unit_test(missing),    cmocka_unit_test(counts),
-        cmocka_unit_test(counts_nothing), cmocka_unit_test(ncu_fails),  cmocka_unit_test(ncu_missing),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(activities),
+        cmocka_unit_test(lost_records),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(missing),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(counts_nothing),
+        cmocka_unit_test(ncu_fails),
+        cmocka_unit_test(ncu_missing),
         cmocka_unit_test(a_cell_alone),
+        cmocka_unit_test(counts_are_of_the_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

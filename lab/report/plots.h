@@ -29,7 +29,8 @@ typedef struct b1i_plots {
 
 b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *err);
 void b1i_plots_free(b1i_plots *plots);
-/* Compares each plots/ *.dat of a run's directory with what is made anew and calls `say` for each that differs. */
+/* Whether each row of the plots/ *.dat of a run's directory is one that is made anew; `say` gets a line for each file
+ * that has another. */
 b1_status b1i_plots_check(const char *directory, void (*say)(void *user, const char *line), void *user, b1_error *err);
 
 /* ---- for the files that draw ---- */
