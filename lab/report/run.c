@@ -164,11 +164,12 @@ static void note_axis(axis *axes, int *count, const segment *s)
 }
 
 /* The parameter with the most values, of two the first. */
-static void choose_axis(b1i_report_run *run)
+static b1_status choose_axis(b1i_report_run *run, b1_error *err)
 {
     axis *axes = b1i_calloc(AXES_MOST, sizeof *axes);
     int count = 0, best = 0;
-    for (size_t i = 0; axes && i < run->count; i++) {
+    if (!axes) return b1i_fail_memory(err, AXES_MOST * sizeof *axes);
+    for (size_t i = 0; i < run->count; i++) {
         segment parts[SEGMENTS_MOST];
         int n = split(plain_name(&run->cells[i]), parts);
         for (int k = 0; k < n; k++) note_axis(axes, &count, &parts[k]);
@@ -177,6 +178,7 @@ static void choose_axis(b1i_report_run *run)
         if (axes[i].count > axes[best].count) best = i;
     if (count && axes[best].count > 1) memcpy(run->axis, axes[best].key, sizeof run->axis);
     b1i_free(axes);
+    return B1_OK;
 }
 
 static void append(char *words, const char *text, size_t length)
@@ -294,7 +296,8 @@ static b1_status read_cells(b1i_report_run *run, b1_error *err)
     if (!(run->cells = b1i_calloc(json_array_size(list) + 1, sizeof *run->cells)))
         return b1i_fail_memory(err, json_array_size(list) * sizeof *run->cells);
     json_array_foreach(list, i, json) if (read_cell(json, &run->cells[run->count])) run->count++;
-    choose_axis(run);
+    b1_status st = choose_axis(run, err);
+    if (st != B1_OK) return st;
     for (i = 0; i < run->count; i++) take_apart(&run->cells[i], run->axis);
     color_cells(run);
     return B1_OK;
