@@ -42,6 +42,7 @@ static const band_method methods[] = {
     {"read/load8", "k_band_read8", b1i_band_read8, band_read, .mixes = true, .threads = B1I_BAND_THREADS},
     {"read/load16", "k_band_read16", b1i_band_read16, band_read, .threads = B1I_BAND_THREADS},
     {"read/load16x8", "k_band_read16x8", NULL, band_read, .threads = B1I_BAND_THREADS},
+    {"read/load16x8_past_l1", "k_band_read16x8_past_l1", NULL, band_read, .threads = B1I_BAND_THREADS},
     {"read/wide", NULL, b1i_band_read_wide, band_read, .mixes = true},
     {"read/bulk", "k_band_read_bulk", NULL, band_read, .bulk = true, .threads = B1I_BAND_READERS + 32},
     {"write/store4", "k_band_write4", NULL, band_write, .threads = B1I_BAND_THREADS},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ways to read, write and copy memory. One block an SM goes over its own part `passes` times: a part that fits L1 stays
- * there (where the access goes through it), parts that together fit L2 stay there, larger ones are memory's. All passes
+ * there (where the access goes through it), parts that together fit L2 stay there, larger ones are memory's; of a part
+ * that is little larger than L1 a good deal still comes from there, so that L2 shows where L1 is passed. All passes
  * are one loop of rows (what the block's threads take by one access each) that wraps at the part's end, so that a small
  * part leaves as many accesses in flight as a large one.
  */
@@ -31,6 +32,16 @@ __device__ __forceinline__ void load(uint4 &v, const char *p)
 {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
 }
+/* 16 bytes that L1 does not keep: a part that L1 would hold is read from L2 again. */
+struct past_l1 {
+    uint4 v;
+};
+__device__ __forceinline__ void load(past_l1 &l, const char *p)
+{
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(l.v.x), "=r"(l.v.y), "=r"(l.v.z), "=r"(l.v.w)
+                 : "l"(p));
+}
 __device__ __forceinline__ void store(char *p, uint32_t v)
 {
     asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -49,6 +60,7 @@ __device__ __forceinline__ void store_streaming(char *p, uint4 v)
 __device__ __forceinline__ uint32_t sum_of(uint32_t v) { return v; }
 __device__ __forceinline__ uint32_t sum_of(uint2 v) { return v.x + v.y; }
 __device__ __forceinline__ uint32_t sum_of(uint4 v) { return v.x + v.y + v.z + v.w; }
+__device__ __forceinline__ uint32_t sum_of(past_l1 l) { return sum_of(l.v); }
 
 /* The word at place `word` of a tile, of what is written. */
 __device__ __forceinline__ uint32_t word_at(const b1i_band_args &a, uint32_t word)
@@ -284,6 +296,7 @@ PLAIN k_band_read4(const __grid_constant__ b1i_band_args a) { read<uint32_t, 1>(
 PLAIN k_band_read8(const __grid_constant__ b1i_band_args a) { read<uint2, 1>(a); }
 PLAIN k_band_read16(const __grid_constant__ b1i_band_args a) { read<uint4, 1>(a); }
 PLAIN k_band_read16x8(const __grid_constant__ b1i_band_args a) { read<uint4, 8>(a); }
+PLAIN k_band_read16x8_past_l1(const __grid_constant__ b1i_band_args a) { read<past_l1, 8>(a); }
 PLAIN k_band_copy16x4(const __grid_constant__ b1i_band_args a) { copy(a); }
 
 PLAIN k_band_write4(const __grid_constant__ b1i_band_args a)
