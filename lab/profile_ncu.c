@@ -165,8 +165,8 @@ json_t *b1i_profile_ncu_rows(const char *text, char *message, size_t message_byt
 
 /* ---- a cell's counts ---- */
 
-/* {metric: bytes of one invocation}; null where a row of it is not finite, or there is none. */
-static json_t *per_invocation(const json_t *rows, bool *finite)
+/* {metric: bytes of one invocation}; null where a row of it is not finite, or not each of `kernels` has one. */
+static json_t *per_invocation(const json_t *rows, size_t kernels, bool *finite)
 {
     json_t *all = json_object();
     *finite = false;
@@ -181,7 +181,7 @@ static json_t *per_invocation(const json_t *rows, bool *finite)
         }
         const double each = count ? sum / B1I_PROFILE_RUNS : NAN;
         *finite = *finite || isfinite(each);
-        json_object_set_new(all, metrics[m], b1i_lab_number(each));
+        json_object_set_new(all, metrics[m], b1i_lab_number(count == kernels ? each : NAN));
     }
     return all;
 }
@@ -291,10 +291,12 @@ static b1_status run_cell(b1i_lab *lab, const char *folder, const char *name, co
     B1I_TRY(start(lab, name, control, log, &exit_code, err));
     B1I_TRY(take_report(folder, log, &text, &raw, err));
     rows = b1i_profile_ncu_rows(text, message, sizeof message);
-    json_t *each = per_invocation(rows, &finite);
     const size_t kernels = kernels_of(rows), want = b1i_profile_kernels(cell);
+    json_t *each = per_invocation(rows, want, &finite);
     if (!*message && exit_code) snprintf(message, sizeof message, "ncu ended with exit code %d", exit_code);
     if (!*message && !finite) snprintf(message, sizeof message, "none of the counters is finite");
+    if (!*message && kernels != want)
+        snprintf(message, sizeof message, "%zu of %zu kernels were counted", kernels, want);
     json_t *row = json_pack("{s:s,s:s,s:i,s:o,s:O,s:I,s:I,s:b,s:O,s:o}", "cell", name, "cache_control", control,
                             "exit_code", exit_code, "message", *message ? json_string(message) : json_null(), "raw",
                             raw, "expected_kernels", (json_int_t)want, "seen_kernels", (json_int_t)kernels,

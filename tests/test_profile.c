@@ -350,6 +350,19 @@ static void counts(void **state)
     leave();
 }
 
+/* Of kernels that are not all there no sum is one of an invocation. */
+static void counts_some(void **state)
+{
+    enter(state);
+    json_t *file = run_ncu(KERNEL("0") KERNEL("1"), 0);
+    const json_t *cell = json_array_get(json_object_get(file, "cells"), 0);
+    assert_string_equal(word(cell, "message"), "2 of 9 kernels were counted");
+    assert_true(json_is_false(json_object_get(cell, "reconciled")));
+    assert_true(json_is_null(json_object_get(json_object_get(cell, "per_invocation"), "lts__t_bytes.sum")));
+    json_decref(file);
+    leave();
+}
+
 static void counts_nothing(void **state)
 {
     enter(state);
@@ -454,17 +467,10 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--without") == 0) return run_without();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reports),
-        cmocka_unit_test(activities),
-        cmocka_unit_test(lost_records),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(missing),
-        cmocka_unit_test(counts),
-        cmocka_unit_test(counts_nothing),
-        cmocka_unit_test(ncu_fails),
-        cmocka_unit_test(ncu_missing),
-        cmocka_unit_test(a_cell_alone),
-        cmocka_unit_test(counts_are_of_the_records),
+        cmocka_unit_test(reports),     cmocka_unit_test(activities),     cmocka_unit_test(lost_records),
+        cmocka_unit_test(refused),     cmocka_unit_test(missing),        cmocka_unit_test(counts),
+        cmocka_unit_test(counts_some), cmocka_unit_test(counts_nothing), cmocka_unit_test(ncu_fails),
+        cmocka_unit_test(ncu_missing), cmocka_unit_test(a_cell_alone),   cmocka_unit_test(counts_are_of_the_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
