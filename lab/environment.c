@@ -90,7 +90,8 @@ static json_t *cuda(const b1i_lab *lab)
 {
     b1i_gpu_info info = {0};
     if (lab->options->device.ordinal != B1I_DEVICE_CPU) b1i_gpu_describe(lab->options->device.ordinal, &info, NULL);
-    return json_pack("{s:o,s:o}", "driver_api", cuda_version(info.driver), "toolkit", cuda_version(b1i_gpu_toolkit()));
+    return json_pack("{s:o,s:o,s:s}", "driver_api", cuda_version(info.driver), "toolkit",
+                     cuda_version(b1i_gpu_toolkit()), "runtime", "none: the driver API alone is used");
 }
 
 /* ---- the record ---- */

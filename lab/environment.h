@@ -3,9 +3,9 @@
  * environment.json, device-before.json and device-after.json: where a run was made, by what, and how long it took.
  *
  * environment.json: {"schema": "batchone.environment/1", "run", "experiment", "device", "options", "version",
- *  "binary_sha256", "machine", "container", "gpu", "cuda": {"driver_api", "toolkit"}, "libraries": [{"name", "file"}],
- *  "globaltimer_tick_ns", "elapsed_s", "elapsed_excludes", "processes": [{"date", "first_round", "last_round",
- *  "outputs_checked", "elapsed_s"}]}
+ *  "binary_sha256", "machine", "container", "gpu", "cuda": {"driver_api", "toolkit" (that compiled the kernels),
+ *  "runtime"}, "libraries": [{"name", "file"}], "globaltimer_tick_ns", "elapsed_s", "elapsed_excludes", "processes":
+ *  [{"date", "first_round", "last_round", "outputs_checked", "elapsed_s"}]}
  *
  * It is written when a process begins and again when it ends: of one that was killed the last three of its entry are
  * null, and its rounds were compared with no oracle after their measurement.
