@@ -4,6 +4,8 @@
  */
 #include "lab/figures.h"
 
+#include "lab/files.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,8 +59,6 @@ static double sum_of(const json_t *cells, const json_t *side, char *message)
     return sum;
 }
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *figure_of(const json_t *cells, const char *cell, const json_t *said)
 {
     char message[MESSAGE_BYTES] = "";
@@ -67,8 +67,8 @@ static json_t *figure_of(const json_t *cells, const char *cell, const json_t *sa
     if (!*message && !(under > 0)) snprintf(message, sizeof message, "never: there is no gain");
     return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "cell", cell, "name", text_of(said, "name"), "unit",
                      text_of(said, "unit"), "kind", text_of(said, "kind"), "value",
-                     number(*message ? NAN : over / under), "numerator_ns", number(over), "denominator", number(under),
-                     "message", *message ? json_string(message) : json_null());
+                     b1i_lab_number(*message ? NAN : over / under), "numerator_ns", b1i_lab_number(over), "denominator",
+                     b1i_lab_number(under), "message", *message ? json_string(message) : json_null());
 }
 
 json_t *b1i_figures_make(const json_t *cells)

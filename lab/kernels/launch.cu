@@ -14,20 +14,6 @@ namespace
 
 constexpr int POLLS = 1 << 22;
 
-__device__ __forceinline__ uint64_t global_ns()
-{
-    uint64_t t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-    return t;
-}
-
-__device__ __forceinline__ uint32_t sm_id()
-{
-    uint32_t id;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
-    return id;
-}
-
 __device__ __forceinline__ uint32_t look_acquire(const uint32_t *p)
 {
     uint32_t v;

@@ -2,18 +2,8 @@
  *
  * Kernels that know time and nothing else: a spin of known length, and the SM's clock against globaltimer.
  */
+#include "common.cuh"
 #include "probe_args.h"
-
-namespace {
-
-__device__ __forceinline__ uint64_t global_ns()
-{
-    uint64_t t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-    return t;
-}
-
-} // namespace
 
 extern "C" __global__ void k_spin(const __grid_constant__ b1i_spin_args a)
 {
