@@ -33,14 +33,15 @@ static int run(const b1i_command *self, char **arguments)
     b1_error err = {0};
     const char *directory;
     bool holds = false;
-    json_t *lines = NULL;
+    json_t *lines = NULL, *where = NULL;
     int count, code = b1i_options_parse(self, arguments, &o, &directory, 1, 1, &count);
     if (code != B1I_PARSED) return code;
     b1_status st;
     if (o.json && !(lines = json_array())) B1I_TRY(b1i_fail_memory(&err, 64));
     B1I_TRY(b1i_evidence_verify(directory, o.json ? keep_line : print_line, lines, &holds, &err));
+    if (o.json && !(where = json_string(directory))) where = json_null(); /* no UTF-8 */
     if (o.json)
-        B1I_TRY(b1i_json_write(json_pack("{s:s,s:s,s:b,s:O}", "schema", "batchone.verify/1", "directory", directory,
+        B1I_TRY(b1i_json_write(json_pack("{s:s,s:o,s:b,s:O}", "schema", "batchone.verify/1", "directory", where,
                                          "holds", holds, "differences", lines),
                                stdout, &err));
     else if (holds)

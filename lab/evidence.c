@@ -11,6 +11,7 @@
 #include "lab/files.h"
 #include "lab/machine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sha2.h>
@@ -49,17 +50,21 @@ static bool ends_with(const char *text, const char *end)
 /* Whether nothing but leftovers of a run that was killed at its first file is there. */
 static bool empty(const char *directory)
 {
-    b1i_names names;
-    if (b1i_lab_list(directory, &names, NULL) != B1_OK) return false;
-    bool only = names.count == 0 || (names.count == 1 && strcmp(names.items[0], "environment.json" PART) == 0);
-    b1i_names_free(&names);
+    DIR *dir = opendir(directory);
+    bool only = dir != NULL;
+    for (const struct dirent *entry; only && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        only = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "environment.json" PART) == 0;
+    }
+    if (dir) closedir(dir);
     return only;
 }
 
 b1i_evidence_state b1i_evidence_look(const char *directory)
 {
     struct stat is;
-    if (lstat(directory, &is) != 0) return errno == ENOENT ? b1i_evidence_none : b1i_evidence_foreign;
+    if (lstat(directory, &is) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? b1i_evidence_none : b1i_evidence_foreign;
     if (stat(directory, &is) != 0 || !S_ISDIR(is.st_mode)) return b1i_evidence_foreign;
     if (there(directory, "manifest.json")) return b1i_evidence_sealed;
     if (there(directory, "failed.json")) return b1i_evidence_failed;

@@ -14,7 +14,9 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 /* What every run has. */
 static const char *const REQUIRED[] = {"plan.json",          "samples.jsonl",     "analysis.json",   "commands.json",
@@ -26,10 +28,24 @@ typedef struct verification {
     void (*say)(void *user, const char *line);
     void *user;
     bool holds;
-    json_t *files; /* of the manifest: an array of entries that are as they must be */
+    json_t *files;   /* of the manifest: an array of entries that are as they must be */
+    json_t *by_path; /* the same by their paths, and true for each folder "x/" that one is in */
 } verification;
 
-/* A line; what is no printable text of it becomes '?'. */
+/* What is no printable text of the line becomes '?'. */
+static void make_printable(char *line)
+{
+    for (utf8proc_uint8_t *at = (utf8proc_uint8_t *)line; *at;) {
+        utf8proc_int32_t code;
+        utf8proc_ssize_t bytes = utf8proc_iterate(at, -1, &code);
+        bool printable = bytes > 0 && code >= ' ' && (code < 0x7f || code > 0x9f);
+        if (bytes < 1) bytes = 1;
+        for (utf8proc_ssize_t i = 0; i < bytes && !printable; i++) at[i] = '?';
+        at += bytes;
+    }
+}
+
+/* A line for the user. */
 __attribute__((format(printf, 2, 3))) static void differs(verification *v, const char *format, ...)
 {
     char line[1200];
@@ -37,8 +53,7 @@ __attribute__((format(printf, 2, 3))) static void differs(verification *v, const
     va_start(values, format);
     vsnprintf(line, sizeof line, format, values);
     va_end(values);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    make_printable(line);
     v->holds = false;
     if (v->say) v->say(v->user, line);
 }
@@ -67,9 +82,20 @@ static const char *path_of(const json_t *entry) { return json_string_value(json_
 
 static const json_t *find(const verification *v, const char *path)
 {
-    for (size_t i = 0; i < json_array_size(v->files); i++)
-        if (strcmp(path_of(json_array_get(v->files, i)), path) == 0) return json_array_get(v->files, i);
-    return NULL;
+    const json_t *found = json_object_get(v->by_path, path);
+    return json_is_object(found) ? found : NULL;
+}
+
+/* An entry that is as it must be, with the folders that its file is in. */
+static b1_status keep(verification *v, const char *path, json_t *entry, b1_error *err)
+{
+    bool good = json_array_append(v->files, entry) == 0 && json_object_set(v->by_path, path, entry) == 0;
+    for (const char *slash = strchr(path, '/'); good && slash; slash = strchr(slash + 1, '/')) {
+        char *folder = b1i_strndup(path, (size_t)(slash - path) + 1);
+        good = folder && json_object_set_new(v->by_path, folder, json_true()) == 0;
+        b1i_free(folder);
+    }
+    return good ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for the manifest");
 }
 
 static b1_status take_entry(verification *v, json_t *entry, size_t number, b1_error *err)
@@ -84,8 +110,8 @@ static b1_status take_entry(verification *v, json_t *entry, size_t number, b1_er
         differs(v, "manifest.json: size or sha256 of %s is none", path);
     else if (find(v, path))
         differs(v, "manifest.json: %s stands there twice", path);
-    else if (json_array_append(v->files, entry) != 0)
-        return b1i_fail(err, B1_MEMORY, "not enough memory for the manifest");
+    else
+        return keep(v, path, entry, err);
     return B1_OK;
 }
 
@@ -128,13 +154,7 @@ static b1_status check_file(verification *v, const json_t *entry, b1_error *err)
     return B1_OK;
 }
 
-/* Whether a folder "x/" is one of a file of the manifest. */
-static bool has_files(const verification *v, const char *folder)
-{
-    for (size_t i = 0; i < json_array_size(v->files); i++)
-        if (strncmp(path_of(json_array_get(v->files, i)), folder, strlen(folder)) == 0) return true;
-    return false;
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* What lies there but is not of the run, and the files of it that are there. */
 static b1_status check_files(verification *v, b1_error *err)
@@ -149,7 +169,7 @@ static b1_status check_files(verification *v, b1_error *err)
         const json_t *entry = find(v, name);
         if (name[length - 1] == '@')
             differs(v, "%.*s: is neither a file nor a folder", (int)(length - 1), name);
-        else if (name[length - 1] == '/' && !has_files(v, name))
+        else if (name[length - 1] == '/' && !json_object_get(v->by_path, name))
             differs(v, "%s: is a folder that the manifest does not have", name);
         else if (name[length - 1] != '/' && !entry && strcmp(name, "manifest.json") != 0)
             differs(v, "%s: is not in the manifest", name);
@@ -158,14 +178,32 @@ static b1_status check_files(verification *v, b1_error *err)
     }
     for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
         const char *name = path_of(json_array_get(v->files, i));
-        bool there = false;
-        for (size_t k = 0; k < names.count && !there; k++) there = strcmp(names.items[k], name) == 0;
-        if (!there) differs(v, "%s: is missing", name);
+        if (!bsearch(&name, names.items, names.count, sizeof *names.items, by_name)) differs(v, "%s: is missing", name);
     }
     b1i_names_free(&names);
     for (int i = 0; i < REQUIRED_COUNT; i++)
         if (!find(v, REQUIRED[i])) differs(v, "manifest.json: has no %s, which every run has", REQUIRED[i]);
     return st;
+}
+
+/* The states of the device are documents of the run's device. */
+static b1_status check_states(verification *v, b1_error *err)
+{
+    static const char *const names[] = {"device-before.json", "device-after.json"};
+    b1_error why = {0};
+    json_t *plan = NULL, *state = NULL;
+    b1_status st = b1i_lab_read_json(v->directory, "plan.json", &plan, &why);
+    for (int i = 0; i < 2 && st == B1_OK; i++) {
+        if (!find(v, names[i])) continue;
+        st = b1i_lab_read_json(v->directory, names[i], &state, &why);
+        const char *schema = json_string_value(json_object_get(state, "schema"));
+        if (st == B1_OK && (!schema || strcmp(schema, "batchone.device/1") != 0 ||
+                            !json_equal(json_object_get(state, "device"), json_object_get(plan, "device"))))
+            differs(v, "%s: is no batchone.device/1 of the device of plan.json", names[i]);
+        json_decref(state);
+    }
+    json_decref(plan);
+    return as_difference(v, st, &why, err);
 }
 
 /* ---- what can be made again ---- */
@@ -334,7 +372,7 @@ b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, con
                               b1_error *err)
 {
     b1_status st = B1_OK;
-    verification v = {directory, say, user, true, NULL};
+    verification v = {directory, say, user, true, NULL, NULL};
     b1i_evidence_state is = b1i_evidence_look(directory);
     *holds = false;
     if (is == b1i_evidence_none) return b1i_fail(err, B1_IO, "there is no %s", directory);
@@ -342,10 +380,14 @@ b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, con
         say_state(&v, is);
         return B1_OK;
     }
-    if (!(v.files = json_array())) return b1i_fail_memory(err, sizeof v);
+    if (!(v.files = json_array()) || !(v.by_path = json_object())) {
+        st = b1i_fail_memory(err, sizeof v);
+        goto fail;
+    }
     B1I_TRY(read_manifest(&v, err));
     B1I_TRY(check_files(&v, err));
     B1I_TRY(check_run(&v, err));
+    B1I_TRY(check_states(&v, err));
     B1I_TRY(check_commands(&v, err));
     B1I_TRY(check_traces(&v, err));
     B1I_TRY(check_profile(&v, err));
@@ -354,5 +396,6 @@ b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, con
     *holds = v.holds;
 fail:
     json_decref(v.files);
+    json_decref(v.by_path);
     return st;
 }

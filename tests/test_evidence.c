@@ -362,6 +362,19 @@ static void a_bit_of_any_file_is_missed(void **state)
     b1i_names_free(&names);
 }
 
+static void the_states_of_the_device_are_of_its_plan(void **state)
+{
+    static const char *const wrong[] = {"", "{", "[]", "{}", "{\"schema\":\"batchone.device/1\",\"device\":\"x\"}"};
+    (void)state;
+    make_good();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_text(fresh(), i % 2 ? "device-before.json" : "device-after.json", wrong[i]);
+        mend(at("bad"), i % 2 ? "device-before.json" : "device-after.json");
+        assert_false(holds(at("bad")));
+        SAID(i % 2 ? "device-before.json: " : "device-after.json: ");
+    }
+}
+
 static void what_does_not_belong_is_told(void **state)
 {
     (void)state;
@@ -382,9 +395,9 @@ static void what_does_not_belong_is_told(void **state)
     assert_false(holds(at("bad")));
     put_text(fresh(), "plan.json.part", "x");
     assert_false(holds(at("bad")));
-    put_text(fresh(), "\xff\xfe\n", "x"); /* no UTF-8 */
+    put_text(fresh(), "\xff\xfe\n\xc2\x9b", "x"); /* no UTF-8, and a terminal's command */
     assert_false(holds(at("bad")));
-    SAID("is not in the manifest");
+    SAID("?????: is not in the manifest");
     fresh();
     if (symlink("plan.json", at("bad/link")) != 0) abort();
     assert_false(holds(at("bad")));
@@ -676,6 +689,7 @@ int main(void)
         cmocka_unit_test(names_stay_inside),
         cmocka_unit_test(a_failed_run_is_kept_with_its_reason),
         cmocka_unit_test(a_bit_of_any_file_is_missed),
+        cmocka_unit_test(the_states_of_the_device_are_of_its_plan),
         cmocka_unit_test(what_does_not_belong_is_told),
         cmocka_unit_test(a_manifest_is_strict),
         cmocka_unit_test(figures_follow_from_the_samples),
