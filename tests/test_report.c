@@ -464,15 +464,24 @@ static void a_page_has_a_place_of_its_own(void **state)
     char inside[400];
     const char *run = hostile_run();
     snprintf(inside, sizeof inside, "%s/page.html", run);
-    refused(run, inside, B1_ARGUMENT, "sealed");
+    refused(run, inside, B1_ARGUMENT, "stays as it is");
     snprintf(inside, sizeof inside, "%s/plots/page.html", run);
-    refused(run, inside, B1_ARGUMENT, "sealed");
+    refused(run, inside, B1_ARGUMENT, "stays as it is");
     copy_run(run, at("another"));
-    refused(run, at("another/page.html"), B1_ARGUMENT, "sealed"); /* nor in one that it does not show */
+    refused(run, at("another/page.html"), B1_ARGUMENT, "stays as it is"); /* nor in one that it does not show */
     refused(run, "", B1_ARGUMENT, "no name");
     refused(run, "-", B1_ARGUMENT, "no name");
     refused(run, at("none/no.html"), B1_IO, "no such folder");
     if (!holds(run)) fail_msg("%s", said);
+    /* FILE_files, or the folder of a run in it, is a run; and what is no file is not replaced. */
+    copy_run(run, at("taken_files"));
+    refused(run, at("taken.html"), B1_ARGUMENT, "stays as it is");
+    if (mkdir(at("within_files"), 0700) != 0) abort();
+    copy_run(run, at("within_files/run-1"));
+    refused(run, at("within.html"), B1_ARGUMENT, "stays as it is");
+    if (mkfifo(at("pipe.html"), 0600) != 0) abort();
+    refused(run, at("pipe.html"), B1_ARGUMENT, "no file that a report may replace");
+    assert_false(is_there(home, "taken.html") || is_there(home, "within.html") || is_there(home, "pipe_files"));
 }
 
 static void without_gnuplot_nothing_is_made(void **state)

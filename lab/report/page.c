@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DOCUMENT_ROWS_MOST = 400, PATH_MOST = 200 };
 
@@ -83,6 +84,7 @@ b1_status b1i_page_file(const char *folder, const char *name, const char *suffix
     B1I_TRY(b1i_text_status(text, err));
     if ((size_t)snprintf(path, sizeof path, "%s/%s%s", folder, name, suffix) >= sizeof path)
         return b1i_fail(err, B1_IO, "the path of %s in %s is too long", name, folder);
+    unlink(path); /* an older report's, or a link to what is not the report's */
     FILE *f = fopen(path, "we");
     bool good = f && fwrite(b1i_text_get(text), 1, text->count, f) == text->count;
     if (f) good = fclose(f) == 0 && good;

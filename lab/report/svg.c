@@ -102,7 +102,8 @@ static bool value_of(const tag *t, const char *name, char *value)
 
 static bool same_color(int r, int g, int b, const char *hex)
 {
-    return (unsigned long)(r << 16 | g << 8 | b) == strtoul(hex + 1, NULL, 16);
+    return r >= 0 && r < 256 && g >= 0 && g < 256 && b >= 0 && b < 256 &&
+           (unsigned long)(r << 16 | g << 8 | b) == strtoul(hex + 1, NULL, 16);
 }
 
 /* What the page calls it; what nobody knows is ink. */

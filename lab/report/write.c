@@ -58,26 +58,59 @@ fail:
 
 /* ---- files beside the page ---- */
 
+/* Whether a folder is a run's, whatever became of the run. */
+static bool is_run(const char *folder)
+{
+    static const char *const more[] = {"plan.json", "manifest.json", "failed.json"};
+    char path[4200];
+    snprintf(path, sizeof path, "%s/environment.json", folder);
+    bool any = false, environment = access(path, F_OK) == 0;
+    for (size_t i = 0; environment && i < sizeof more / sizeof *more; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, more[i]);
+        any |= access(path, F_OK) == 0;
+    }
+    return any;
+}
+
+/* B1_ARGUMENT: the folder is a run or lies in one, of those that the page shows or another. */
+static b1_status in_no_run(const char *folder, b1_error *err)
+{
+    char above[4096];
+    if (!realpath(folder, above))
+        return b1i_fail(err, B1_IO, "%s: no such folder for the report: %s", folder, strerror(errno));
+    while (above[0]) {
+        if (is_run(above))
+            return b1i_fail(err, B1_ARGUMENT, "the report may not lie in %s: a run stays as it is", above);
+        char *slash = strrchr(above, '/');
+        *(slash ? slash : above) = 0;
+    }
+    return B1_OK;
+}
+
 static b1_status make_folder(const char *path, b1_error *err)
 {
     struct stat there;
-    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &there) == 0 && S_ISDIR(there.st_mode))) return B1_OK;
+    if (mkdir(path, 0777) == 0) return B1_OK;
+    if (errno == EEXIST && stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return in_no_run(path, err);
     return b1i_fail(err, B1_IO, "the folder %s cannot be made: %s", path, strerror(errno));
 }
 
 /* The page: under another name first. */
 static b1_status write_page(const char *out, const b1i_text *html, b1_error *err)
 {
-    char part[4096];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", out) >= sizeof part)
-        return b1i_fail(err, B1_IO, "the path %s is too long", out);
-    FILE *f = fopen(part, "we");
+    char part[4200];
+    snprintf(part, sizeof part, "%s.XXXXXX", out); /* fits: see find_places */
+    int fd = mkstemp(part);
+    mode_t mask = umask(0);
+    umask(mask);
+    FILE *f = fd >= 0 && fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
     bool good = f && fwrite(b1i_text_get(html), 1, html->count, f) == html->count;
     if (f) good = fclose(f) == 0 && good;
     if (good) good = rename(part, out) == 0;
     if (good) return B1_OK;
     b1_status st = b1i_fail(err, B1_IO, "%s cannot be written: %s", out, strerror(errno));
-    unlink(part);
+    if (fd >= 0 && !f) close(fd);
+    if (fd >= 0) unlink(part);
     return st;
 }
 
@@ -93,33 +126,20 @@ static b1_status find_places(const char *out, places *p, b1_error *err)
 {
     char copy[4096];
     size_t length = strlen(out);
+    struct stat there;
     const char *slash = strrchr(out, '/');
     if (length == 0 || length + 32 >= sizeof copy || out[length - 1] == '/' || strcmp(out, "-") == 0)
         return b1i_fail(err, B1_ARGUMENT, "\"%s\" is no name of a file that the report could have", out);
     snprintf(copy, sizeof copy, "%.*s", slash ? (int)(slash - out + 1) : 1, slash ? out : ".");
     if (!realpath(copy, p->folder))
         return b1i_fail(err, B1_IO, "%s: no such folder for the report: %s", copy, strerror(errno));
+    if (stat(out, &there) == 0 && !S_ISREG(there.st_mode))
+        return b1i_fail(err, B1_ARGUMENT, "%s is no file that a report may replace", out);
     bool html = length > 5 && strcmp(out + length - 5, ".html") == 0;
     snprintf(p->files, sizeof p->files, "%.*s_files", (int)(html ? length - 5 : length), out);
     slash = strrchr(p->files, '/');
     p->name = slash ? slash + 1 : p->files;
     return B1_OK;
-}
-
-/* Whether the page would lie in a run that is sealed, one of those that it shows or another. */
-static bool in_a_run(const char *folder, b1_error *err)
-{
-    char above[4096];
-    snprintf(above, sizeof above, "%s", folder);
-    while (above[0]) {
-        if (b1i_evidence_look(above) == b1i_evidence_sealed) {
-            b1i_fail(err, B1_ARGUMENT, "the report may not lie in %s: a sealed run stays as it is", above);
-            return true;
-        }
-        char *slash = strrchr(above, '/');
-        *(slash ? slash : above) = 0;
-    }
-    return false;
 }
 
 /* The way from one resolved folder to another, with a slash at its end: "../runs/one/". */
@@ -240,8 +260,9 @@ static b1_status draw(b1i_page *page, const b1i_report_run *run, const b1i_plot 
     B1I_TRY(b1i_page_file(folder, f->name, ".dat", &f->data, err));
     B1I_TRY(b1i_page_file(folder, f->name, ".gp", &f->script, err));
     snprintf(script, sizeof script, "%s.gp", f->name);
-    B1I_TRY(b1i_gnuplot_run(folder, script, err));
     snprintf(path, sizeof path, "%s/%s.svg", folder, f->name);
+    unlink(path); /* an older report's */
+    B1I_TRY(b1i_gnuplot_run(folder, script, err));
     st = b1i_read_file(path, SVG_MOST_BYTES, &svg, &bytes, &reading);
     if (st != B1_OK) B1I_TRY(b1i_fail(err, B1_IO, "gnuplot left no picture: %s", reading.message));
     snprintf(id, sizeof id, "fig-%d", ++page->figure);
@@ -357,10 +378,7 @@ b1_status b1i_report_write(const char *const *directories, size_t count, const c
     }
     B1I_TRY(b1i_gnuplot_find(err));
     B1I_TRY(find_places(out, p, err));
-    if (in_a_run(p->folder, err)) {
-        st = B1_ARGUMENT;
-        goto fail;
-    }
+    B1I_TRY(in_no_run(p->folder, err));
     for (size_t i = 0; i < count; i++) B1I_TRY(load_run(directories[i], p, (int)i + 1, &runs[i], err));
     st = put_page(runs, count, p, out, err);
 fail:
