@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * batchone: the command. Finds the subcommand and lets it run; owns the process's manners: open standard files, no
- * death by a closed pipe, a failed write of the output is a failure.
+ * death by a closed pipe or a file's limit, a failed write of the output is a failure.
  */
 #include "app/app.h"
 #include "app/output.h"
@@ -76,6 +76,7 @@ int main(int count, char **arguments)
     b1i_command_start_ns = b1i_now_ns();
     hold_standard_files();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write */
     b1i_cancel_install();
     int code = run_command(count, arguments);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == B1I_EXIT_OK) {
