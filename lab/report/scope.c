@@ -130,6 +130,20 @@ static void residency_claim(b1i_page *page, const b1i_report_run *run)
             most);
 }
 
+/* Rounds of processes that ended before they could compare what their invocations left. */
+static long long unchecked_rounds(const b1i_report_run *run)
+{
+    const json_t *list = json_object_get(run->environment, "processes");
+    long long rounds = 0;
+    for (size_t i = 0; i + 1 < json_array_size(list); i++) {
+        const json_t *process = json_array_get(list, i), *next = json_array_get(list, i + 1);
+        if (json_is_true(json_object_get(process, "outputs_checked"))) continue;
+        rounds += json_integer_value(json_object_get(next, "first_round")) -
+                  json_integer_value(json_object_get(process, "first_round"));
+    }
+    return rounds;
+}
+
 static void outcome_claim(b1i_page *page, const b1i_report_run *run)
 {
     long long samples = 0;
@@ -145,10 +159,10 @@ static void outcome_claim(b1i_page *page, const b1i_report_run *run)
         "follows from the samples, as verified when this page was made.",
         samples, measured);
     b1i_page_claim(
-        page, run, "plan.json analysis.json",
+        page, run, "plan.json analysis.json environment.json",
         "Outputs before and after the rounds were compared with an oracle on the CPU that shares no code with "
-        "what was measured; %d rows failed that.",
-        failed);
+        "what was measured; %d rows failed that. Rounds whose process ended before it could compare them after: %lld.",
+        failed, unchecked_rounds(run));
 }
 
 void b1i_page_claims_of(b1i_page *page, const b1i_report_run *run)
