@@ -22,7 +22,10 @@
 #include <unistd.h>
 
 #define PART ".part"
-enum { NAME_MOST = 240 };
+enum {
+    NAME_MOST = 240,
+    FLAGS = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, /* no link is followed, no pipe waited for */
+};
 
 void (*b1i_evidence_hook)(const char *what);
 
@@ -161,10 +164,13 @@ static b1_status cannot_write(const b1i_evidence *e, const char *name, b1_error 
 static b1_status make_folder(b1i_evidence *e, const char *name, b1_error *err)
 {
     char folder[NAME_MOST + 1];
+    struct stat is;
     const char *slash = strchr(name, '/');
     if (!slash) return B1_OK;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - name), name);
     if (mkdirat(e->fd, folder, 0777) != 0 && errno != EEXIST) return cannot_write(e, folder, err);
+    if (fstatat(e->fd, folder, &is, AT_SYMLINK_NOFOLLOW) != 0) return cannot_write(e, folder, err);
+    if (!S_ISDIR(is.st_mode)) return b1i_fail(err, B1_IO, "%s/%s is no folder of the run", e->directory, folder);
     return B1_OK;
 }
 
@@ -190,7 +196,7 @@ b1_status b1i_evidence_text(b1i_evidence *e, const char *name, const char *text,
     B1I_TRY(make_folder(e, name, err));
     snprintf(part, sizeof part, "%s" PART, name);
     step(part);
-    fd = openat(e->fd, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = openat(e->fd, part, O_WRONLY | O_CREAT | O_TRUNC | FLAGS, 0666);
     good = fd >= 0 && write_all(fd, text, bytes);
     if (fd >= 0) good = close(fd) == 0 && good;
     step(name);
@@ -235,7 +241,7 @@ b1_status b1i_evidence_append(b1i_evidence *e, const char *lines, size_t bytes, 
     b1_status st = b1i_evidence_may_write(e, name, err);
     if (st != B1_OK) return st;
     step("append");
-    int fd = openat(e->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = openat(e->fd, name, O_WRONLY | O_CREAT | O_APPEND | FLAGS, 0666);
     if (fd < 0 || fstat(fd, &is) != 0) st = cannot_write(e, name, err);
     if (st == B1_OK && !write_all(fd, lines, bytes)) {
         st = cannot_write(e, name, err);
@@ -250,7 +256,7 @@ b1_status b1i_evidence_cut(b1i_evidence *e, uint64_t bytes, b1_error *err)
 {
     b1_status st = b1i_evidence_may_write(e, "samples.jsonl", err);
     if (st != B1_OK) return st;
-    int fd = openat(e->fd, "samples.jsonl", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(e->fd, "samples.jsonl", O_WRONLY | FLAGS);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) st = cannot_write(e, "samples.jsonl", err);
     if (fd >= 0) close(fd);
     return st;

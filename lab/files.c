@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 enum { FOLDERS_DEEP = 8 };
 #define FILE_MOST_BYTES ((size_t)1 << 30)
@@ -73,8 +74,11 @@ bool b1i_lab_name_ok(const char *name)
         size_t length = strcspn(part, "/");
         if (length == 0 || (length == 1 && part[0] == '.') || (length == 2 && part[0] == '.' && part[1] == '.'))
             return false;
-        for (size_t i = 0; i < length; i++)
-            if ((unsigned char)part[i] < ' ' || part[i] == 0x7f) return false;
+        for (utf8proc_ssize_t i = 0, bytes; i < (utf8proc_ssize_t)length; i += bytes) {
+            utf8proc_int32_t code;
+            bytes = utf8proc_iterate((const utf8proc_uint8_t *)part + i, (utf8proc_ssize_t)length - i, &code);
+            if (bytes < 1 || code < ' ' || code == 0x7f) return false;
+        }
         part += length;
         if (!*part) return true;
     }

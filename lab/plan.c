@@ -6,11 +6,12 @@
 
 #include "lab/files.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEMA "batchone.plan/1"
-enum { CELLS_MOST = 100000, ROUNDS_MOST = 1000000 };
+enum { CELLS_MOST = 100000, ROUNDS_MOST = 1000000, DEPTH_MOST = 1000000 };
 
 const char *const b1i_cell_status_names[b1i_cell_statuses] = {"ok", "unsupported", "out_of_memory", "failed"};
 
@@ -130,18 +131,18 @@ static b1_status read_cell(b1i_lab_plan *plan, json_t *j, b1_error *err)
 {
     const char *name, *status, *message = NULL, *twin = NULL;
     json_t *kinds, *facts, *twin_of, *why;
-    int depth;
-    if (json_unpack(j, "{s:s,s:s,s:o,s:o,s:i,s:o,s:o!}", "cell", &name, "status", &status, "message", &why, "kinds",
+    json_int_t depth;
+    if (json_unpack(j, "{s:s,s:s,s:o,s:o,s:I,s:o,s:o!}", "cell", &name, "status", &status, "message", &why, "kinds",
                     &kinds, "depth", &depth, "twin_of", &twin_of, "facts", &facts) != 0)
         return b1i_fail(err, B1_IO, "plan.json: cell %zu is not as it must be", plan->count);
     message = json_string_value(why);
     twin = json_string_value(twin_of);
     b1i_lab_plan_cell c = {.status = (b1i_cell_status)read_status(status),
                            .kinds = read_kinds(kinds),
-                           .depth = depth,
+                           .depth = (int)depth,
                            .twin_of = twin ? b1i_lab_plan_find(plan, twin) : -1};
-    if (read_status(status) < 0 || !c.kinds || depth < 1 || (twin && c.twin_of < 0) || !json_is_object(facts) ||
-        b1i_lab_plan_find(plan, name) >= 0 || (message != NULL) != (c.status != b1i_cell_ok))
+    if (read_status(status) < 0 || !c.kinds || depth < 1 || depth > DEPTH_MOST || (twin && c.twin_of < 0) ||
+        !json_is_object(facts) || b1i_lab_plan_find(plan, name) >= 0 || (message != NULL) != (c.status != b1i_cell_ok))
         return b1i_fail(err, B1_IO, "plan.json: the cell \"%s\" is not as it must be", name);
     if (!b1i_grow(&plan->cells, &plan->room, plan->count + 1, sizeof *plan->cells))
         return b1i_fail_memory(err, sizeof *plan->cells * plan->count);
@@ -157,12 +158,12 @@ static b1_status read_plan(json_t *j, b1i_lab_plan *out, b1_error *err)
 {
     const char *schema, *experiment;
     json_t *run, *device, *name, *cells, *warm, *binary;
-    json_int_t seed;
+    json_int_t seed, threads, rounds;
     int quick;
-    if (json_unpack(j, "{s:s,s:o,s:s,s:o,s:o,s:b,s:i,s:i,s:I,s:o,s:o,s:o!}", "schema", &schema, "run", &run,
+    if (json_unpack(j, "{s:s,s:o,s:s,s:o,s:o,s:b,s:I,s:I,s:I,s:o,s:o,s:o!}", "schema", &schema, "run", &run,
                     "experiment", &experiment, "device", &device, "device_name", &name, "quick", &quick, "threads",
-                    &out->threads, "rounds", &out->rounds, "seed", &seed, "warm_sm_mhz", &warm, "binary_sha256",
-                    &binary, "cells", &cells) != 0)
+                    &threads, "rounds", &rounds, "seed", &seed, "warm_sm_mhz", &warm, "binary_sha256", &binary, "cells",
+                    &cells) != 0)
         return b1i_fail(err, B1_IO, "plan.json: a key is missing, of another type, or unknown");
     if (strcmp(schema, SCHEMA) != 0)
         return b1i_fail(err, B1_IO, "plan.json: the schema is \"%s\", not " SCHEMA, schema);
@@ -170,10 +171,13 @@ static b1_status read_plan(json_t *j, b1i_lab_plan *out, b1_error *err)
     out->seed = (uint64_t)seed;
     out->warm_mhz = json_is_null(warm) ? 0 : json_number_value(warm);
     if (!copy_text(run, out->run, sizeof out->run) || !copy_text(binary, out->binary, sizeof out->binary) ||
-        !copy_text(device, out->device, sizeof out->device) || seed < 0 || out->rounds < B1I_LAB_ROUNDS_LEAST ||
-        out->rounds > ROUNDS_MOST || !json_is_array(cells) || json_array_size(cells) > CELLS_MOST ||
-        !(json_is_null(warm) || out->warm_mhz > 0) || !(json_is_null(name) || json_is_string(name)))
+        !copy_text(device, out->device, sizeof out->device) || seed < 0 || rounds < B1I_LAB_ROUNDS_LEAST ||
+        rounds > ROUNDS_MOST || threads < 0 || threads > INT_MAX || !json_is_array(cells) ||
+        json_array_size(cells) > CELLS_MOST || !(json_is_null(warm) || out->warm_mhz > 0) ||
+        !(json_is_null(name) || json_is_string(name)))
         return b1i_fail(err, B1_IO, "plan.json: a value is out of its range");
+    out->threads = (int)threads;
+    out->rounds = (int)rounds;
     if (!(out->experiment = b1i_strdup(experiment)) ||
         (json_is_string(name) && !(out->device_name = b1i_strdup(json_string_value(name)))))
         return b1i_fail_memory(err, strlen(experiment));

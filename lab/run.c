@@ -87,15 +87,20 @@ static b1_status take_plan(b1i_lab *lab, int *rounds, b1_error *err)
     b1i_lab_plan found = {0};
     b1i_samples samples = {0};
     b1i_names names = {0};
-    bool planned = false, measured = false;
+    bool planned = false, measured = false, before = false;
     *rounds = 0;
     B1I_TRY(b1i_lab_list(lab->options->out, &names, err));
     for (size_t i = 0; i < names.count; i++) {
         planned = planned || strcmp(names.items[i], "plan.json") == 0;
         measured = measured || strcmp(names.items[i], "samples.jsonl") == 0;
+        before = before || strcmp(names.items[i], "device-before.json") == 0;
     }
     if (!planned) {
         st = same_environment(lab, err);
+        goto fail;
+    }
+    if (!before) {
+        st = b1i_fail(err, B1_IO, "%s cannot be resumed: its device-before.json is gone", lab->options->out);
         goto fail;
     }
     B1I_TRY(b1i_lab_plan_read(lab->options->out, &found, err));

@@ -77,16 +77,16 @@ static b1_status read_row(const reader *r, json_t *j, b1i_sample *s, b1_error *e
     const char *cell, *kind;
     const b1i_lab_plan_cell *planned = &r->plan->cells[r->order[r->at]];
     json_t *clock = NULL;
-    json_int_t throttles = 0;
+    json_int_t throttles = 0, round;
     int throttled = 0;
-    *s = (b1i_sample){.cell = (uint32_t)r->order[r->at], .kind = (b1i_lab_kind)r->kind};
-    if (json_unpack(j, "{s:s,s:s,s:i,s:F,s?o,s?I,s?b!}", "cell", &cell, "kind", &kind, "round", &s->round, "ns", &s->ns,
+    *s = (b1i_sample){.cell = (uint32_t)r->order[r->at], .kind = (b1i_lab_kind)r->kind, .round = r->round};
+    if (json_unpack(j, "{s:s,s:s,s:I,s:F,s?o,s?I,s?b!}", "cell", &cell, "kind", &kind, "round", &round, "ns", &s->ns,
                     "sm_mhz", &clock, "cpu_throttles", &throttles, "throttled", &throttled) != 0)
         return b1i_fail(err, B1_IO, NAME ": line %zu: a key is missing, of another type, or unknown", r->line);
-    if (strcmp(cell, planned->name) != 0 || strcmp(kind, b1i_lab_kind_names[r->kind]) != 0 || s->round != r->round)
+    if (strcmp(cell, planned->name) != 0 || strcmp(kind, b1i_lab_kind_names[r->kind]) != 0 || round != r->round)
         return b1i_fail(err, B1_IO,
-                        NAME ": line %zu: is %s of \"%s\" in round %d; the plan has %s of \"%s\" in round %d there",
-                        r->line, kind, cell, s->round, b1i_lab_kind_names[r->kind], planned->name, r->round);
+                        NAME ": line %zu: is %s of \"%s\" in round %lld; the plan has %s of \"%s\" in round %d there",
+                        r->line, kind, cell, (long long)round, b1i_lab_kind_names[r->kind], planned->name, r->round);
     if (!(s->ns >= 0) || !isfinite(s->ns)) return b1i_fail(err, B1_IO, NAME ": line %zu: ns is no time", r->line);
     s->sm_mhz = json_number_value(clock);
     s->cpu_throttles = throttles > 0 ? (uint64_t)throttles : 0;

@@ -184,6 +184,33 @@ static void a_resumed_run_is_the_same_run(void **state)
     HAS("ran before");
 }
 
+static void what_is_gone_or_no_file_is_not_resumed(void **state)
+{
+    (void)state;
+    fake_reset();
+    const char *folder = at("gone");
+    assert_false(run_apart(folder, false, 40));
+    b1i_lab_options o = fake_options(folder);
+    o.resume = true;
+    if (rename(at("gone/device-before.json"), at("kept")) != 0) abort();
+    assert_int_equal(fake_run(&o), B1_IO);
+    HAS("device-before.json is gone");
+    if (rename(at("kept"), at("gone/device-before.json")) != 0 || unlink(at("gone/samples.jsonl")) != 0 ||
+        mkfifo(at("gone/samples.jsonl"), 0600) != 0)
+        abort();
+    assert_int_equal(fake_run(&o), B1_IO); /* and waits for nobody */
+    HAS("samples.jsonl cannot be written");
+    folder = at("linked"); /* a folder that leads out of the run */
+    fake_reset();
+    assert_false(run_apart(folder, false, 40));
+    o = fake_options(folder);
+    o.resume = true;
+    if (mkdir(at("outside"), 0700) != 0 || symlink(at("outside"), at("linked/plots")) != 0) abort();
+    assert_int_equal(fake_run(&o), B1_IO);
+    HAS("no folder of the run");
+    if (rmdir(at("outside")) != 0) fail_msg("something was written into it");
+}
+
 static void nothing_is_written_over(void **state)
 {
     (void)state;
@@ -372,6 +399,22 @@ static void the_states_of_the_device_are_of_its_plan(void **state)
         mend(at("bad"), i % 2 ? "device-before.json" : "device-after.json");
         assert_false(holds(at("bad")));
         SAID(i % 2 ? "device-before.json: " : "device-after.json: ");
+    }
+}
+
+/* Numbers that would be those of the run if they were cut to 32 bits. */
+static void numbers_are_not_cut(void **state)
+{
+    static const char *const changes[][3] = {{"plan.json", "\"rounds\": ", "\"rounds\": 4294967296"},
+                                             {"plan.json", "\"depth\": ", "\"depth\": 4294967296"},
+                                             {"samples.jsonl", "\"round\":1,", "\"round\":4294967297,"}};
+    (void)state;
+    make_good();
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        replace(fresh(), changes[i][0], changes[i][1], changes[i][2]);
+        mend(at("bad"), changes[i][0]);
+        assert_false(holds(at("bad")));
+        SAID(i == 2 ? "in round 4294967297" : "plan.json: ");
     }
 }
 
@@ -683,12 +726,14 @@ int main(void)
         cmocka_unit_test(a_round_that_is_cut_is_measured_again),
         cmocka_unit_test(samples_that_are_not_the_plans_are_not_resumed),
         cmocka_unit_test(a_resumed_run_is_the_same_run),
+        cmocka_unit_test(what_is_gone_or_no_file_is_not_resumed),
         cmocka_unit_test(nothing_is_written_over),
         cmocka_unit_test(two_runs_do_not_share_a_directory),
         cmocka_unit_test(a_sealed_run_takes_nothing_more),
         cmocka_unit_test(names_stay_inside),
         cmocka_unit_test(a_failed_run_is_kept_with_its_reason),
         cmocka_unit_test(a_bit_of_any_file_is_missed),
+        cmocka_unit_test(numbers_are_not_cut),
         cmocka_unit_test(the_states_of_the_device_are_of_its_plan),
         cmocka_unit_test(what_does_not_belong_is_told),
         cmocka_unit_test(a_manifest_is_strict),
