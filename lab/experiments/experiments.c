@@ -11,12 +11,8 @@
 #include <string.h>
 
 const b1i_experiment *const b1i_experiments[] = {
-    &b1i_experiment_pointwise,
-    &b1i_experiment_rms_softmax,
-    &b1i_experiment_tiles,
-    &b1i_experiment_launch,
-    &b1i_experiment_ceiling,
-    NULL,
+    &b1i_experiment_pointwise, &b1i_experiment_rms_softmax, &b1i_experiment_tiles,
+    &b1i_experiment_launch,    &b1i_experiment_ceiling,     NULL,
 };
 
 const b1i_experiment *b1i_experiment_find(const char *name)

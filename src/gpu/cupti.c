@@ -27,10 +27,12 @@
 
 enum { BUFFER_BYTES = 1 << 20, BUFFER_ALIGN = 8 };
 
-#define CUPTI_MAP(X)                                                                                         \
-    X(cuptiGetVersion)                                                                                       \
-    X(cuptiGetResultString) X(cuptiActivityEnable) X(cuptiActivityDisable) X(cuptiActivityRegisterCallbacks) \
-        X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord) X(cuptiActivityGetNumDroppedRecords)
+/* clang-format off */
+#define CUPTI_MAP(X) \
+    X(cuptiGetVersion) X(cuptiGetResultString) X(cuptiActivityEnable) X(cuptiActivityDisable) \
+    X(cuptiActivityRegisterCallbacks) X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord) \
+    X(cuptiActivityGetNumDroppedRecords)
+/* clang-format on */
 
 static struct {
     pthread_mutex_t lock;
