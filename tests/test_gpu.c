@@ -424,6 +424,38 @@ static void graphs_programmatic(void **state)
     b1i_gpu_close(gpu);
 }
 
+/* In a second stream: the same kernel with other buffers gives what it would have given alone. */
+static void beside(void **state)
+{
+    (void)state;
+    b1i_gpu *gpu = open_gpu();
+    chain c, other;
+    OK(chain_make(gpu, &c, &err));
+    OK(chain_make(gpu, &other, &err));
+    OK(b1i_gpu_beside_wait(gpu, &err)); /* for nothing */
+    OK(b1i_gpu_sync(gpu, &err));
+    for (int i = 0; i < CHAIN; i++) {
+        OK(b1i_gpu_beside_start(gpu, other.launch + i, &err));
+        OK(b1i_gpu_run(gpu, c.launch + i, &err));
+    }
+    OK(b1i_gpu_beside_wait(gpu, &err));
+    chain_check(gpu, &c, 1);
+    chain_check(gpu, &other, 1);
+    b1i_gpu_launch bad = *c.launch;
+    bad.arg_bytes = 4;
+    assert_int_equal(b1i_gpu_beside_start(gpu, &bad, &err), B1_DEVICE);
+    bad = *c.launch;
+    bad.threads = 2048;
+    assert_int_equal(b1i_gpu_beside_start(gpu, &bad, &err), B1_DEVICE);
+    assert_non_null(strstr(err.message, "beside"));
+    const b1i_gpu_launch fill = {.fill = c.a, .fill_bytes = 4};
+    assert_int_equal(b1i_gpu_beside_start(gpu, &fill, &err), B1_DEVICE);
+    OK(b1i_gpu_beside_wait(gpu, &err));
+    chain_free(gpu, &c);
+    chain_free(gpu, &other);
+    b1i_gpu_close(gpu);
+}
+
 static void dot(void **state)
 {
     (void)state;
@@ -709,6 +741,8 @@ static b1_status live_with(b1i_gpu *gpu, chain *c, b1_error *e)
     B1I_TRY(b1i_gpu_profiler(gpu, false, e));
     B1I_TRY(b1i_gpu_run(gpu, c->launch, e));
     B1I_TRY(b1i_gpu_graph_run(gpu, graph, e));
+    B1I_TRY(b1i_gpu_beside_start(gpu, c->launch, e));
+    B1I_TRY(b1i_gpu_beside_wait(gpu, e));
     B1I_TRY(b1i_gpu_event_record(gpu, event, e));
     B1I_TRY(b1i_gpu_event_sync(gpu, event, e));
     B1I_TRY(b1i_gpu_upload_async(gpu, c->a, host, 100, e));
@@ -881,6 +915,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(graphs),
         cmocka_unit_test(memsets),
         cmocka_unit_test(graphs_programmatic),
+        cmocka_unit_test(beside),
         cmocka_unit_test(dot),
         cmocka_unit_test(events),
         cmocka_unit_test(ceiling),

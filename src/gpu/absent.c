@@ -196,6 +196,19 @@ b1_status b1i_gpu_query(b1i_gpu *gpu, bool *done, b1_error *err)
     return absent(err);
 }
 
+b1_status b1i_gpu_beside_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    (void)gpu;
+    (void)launch;
+    return absent(err);
+}
+
+b1_status b1i_gpu_beside_wait(b1i_gpu *gpu, b1_error *err)
+{
+    (void)gpu;
+    return absent(err);
+}
+
 void b1i_gpu_seen_done(b1i_gpu *gpu) { (void)gpu; }
 
 void *b1i_gpu_stream(b1i_gpu *gpu)

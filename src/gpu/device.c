@@ -77,12 +77,15 @@ static void name_running(const b1i_gpu *gpu, char *text, size_t size)
     else
         snprintf(text, size, "in one of the %d kernels up to %s (in a stream, CUDA_LAUNCH_BLOCKING=1 shows which one)",
                  gpu->running, gpu->running_name);
+    const size_t used = strlen(text);
+    if (gpu->beside_name && used < size)
+        snprintf(text + used, size - used, ", or in kernel %s, which ran beside", gpu->beside_name);
 }
 
 /* With the gpu's lock held. The kernel is named even where the error came from elsewhere, for nobody knows. */
 static void poison(b1i_gpu *gpu, const char *text, const char *doing)
 {
-    char kernel[320];
+    char kernel[448];
     name_running(gpu, kernel, sizeof kernel);
     pthread_mutex_lock(&process.lock);
     if (*process.first.message) {
@@ -214,6 +217,7 @@ void b1i_gpu_close(b1i_gpu *gpu)
     if (gpu->context) {
         bool pushed = gpu->cu->cuCtxPushCurrent(gpu->context) == CUDA_SUCCESS;
         for (const b1i_gpu_module *m = gpu->modules; m; m = m->next) gpu->cu->cuModuleUnload(m->module);
+        if (gpu->beside) gpu->cu->cuStreamDestroy(gpu->beside);
         if (gpu->stream) gpu->cu->cuStreamDestroy(gpu->stream);
         if (pushed) b1i_gpu_end(gpu);
         gpu->cu->cuCtxDestroy(gpu->context);

@@ -84,13 +84,15 @@ struct b1i_gpu {
     b1i_gpu_info info;
     CUcontext context;
     CUstream stream;
-    pthread_mutex_t lock; /* of `memory`, `poison`, `running` */
+    CUstream beside;      /* NULL until something was started there */
+    pthread_mutex_t lock; /* of `memory`, `poison`, `running`, `beside_name` */
     b1i_gpu_memory *memory;
     b1i_gpu_module *modules;
     b1i_gpu_kernel *kernels;
     /* What was submitted since the last wait: how many kernels, the last one's name (a kernel's own, or static). */
     int running;
     const char *running_name;
+    const char *beside_name; /* the kernel that was started beside and not waited for; NULL: none */
     bool blocking; /* CUDA_LAUNCH_BLOCKING: a launch of a stream returns when its kernel has ended */
     bool poisoned;
     b1_error poison;

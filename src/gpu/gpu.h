@@ -4,7 +4,7 @@
  * graphs, events. No op of a model is known here, and no type of CUDA's is seen outside this room.
  *
  * A b1i_gpu is one device with a context and a stream of its own; each engine has one. Calls on one b1i_gpu may come
- * from any thread, one at a time.
+ * from any thread, one at a time. What is submitted goes to that stream, but for what b1i_gpu_beside_start() starts.
  *
  * Errors: B1_UNSUPPORTED where there is no driver, no such device, or a driver or device that this build does not fit;
  * B1_MEMORY where the device or pinned memory runs out (with the sum); B1_DEVICE for everything else, with the
@@ -105,6 +105,11 @@ b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
  * but the driver's own calls. */
 b1_status b1i_gpu_run_each(b1i_gpu *gpu, const b1i_gpu_launch *launches, int count, int sets, int first, int times,
                            b1_error *err);
+/* A launch of a kernel in a second stream, made when it is first asked for: it runs while the first stream goes on.
+ * Nothing but b1i_gpu_beside_wait() waits for it, and the driver where memory is given back; so it must end by itself.
+ * B1_UNSUPPORTED where launches are blocking (CUDA_LAUNCH_BLOCKING=1): then nothing runs beside anything. */
+b1_status b1i_gpu_beside_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err);
+b1_status b1i_gpu_beside_wait(b1i_gpu *gpu, b1_error *err);
 /* Waits for all that was submitted. Sleeps no longer than it must: spins. */
 b1_status b1i_gpu_sync(b1i_gpu *gpu, b1_error *err);
 /* Whether all that was submitted is done: B1_OK and *done, or why the gpu is poisoned. Does not wait. */

@@ -202,10 +202,9 @@ static b1_status start_memset(b1i_gpu *gpu, const b1i_gpu_launch *launch, const 
     return b1i_gpu_check(gpu, result, text, err);
 }
 
-b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
-                        b1_error *err)
+static b1_status start_kernel(b1i_gpu *gpu, CUstream stream, const b1i_gpu_launch *launch, bool early,
+                              const char *doing, const char *where, b1_error *err)
 {
-    if (!launch->kernel) return start_memset(gpu, launch, doing, where, err);
     CUlaunchAttribute serial = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                 .value = {.programmaticStreamSerializationAllowed = 1}};
     const CUlaunchConfig config = {
@@ -216,7 +215,7 @@ b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, 
         .blockDimY = 1,
         .blockDimZ = 1,
         .sharedMemBytes = launch->shared_bytes,
-        .hStream = gpu->stream,
+        .hStream = stream,
         .attrs = &serial,
         .numAttrs = early,
     };
@@ -227,6 +226,13 @@ b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, 
     snprintf(text, sizeof text, "%s kernel %s, %u×%u×%u blocks of %u threads%s", doing, launch->kernel->name,
              launch->grid[0], launch->grid[1], launch->grid[2], launch->threads, where);
     return b1i_gpu_check(gpu, result, text, err);
+}
+
+b1_status b1i_gpu_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, bool early, const char *doing, const char *where,
+                        b1_error *err)
+{
+    return launch->kernel ? start_kernel(gpu, gpu->stream, launch, early, doing, where, err)
+                          : start_memset(gpu, launch, doing, where, err);
 }
 
 /* With the context current. Where launches are blocking each is told to be running alone. */
@@ -262,6 +268,43 @@ b1_status b1i_gpu_run_each(b1i_gpu *gpu, const b1i_gpu_launch *launches, int cou
 b1_status b1i_gpu_run(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
 {
     return b1i_gpu_run_each(gpu, launch, 1, 1, 0, 1, err);
+}
+
+/* ---- beside ---- */
+
+static void set_beside(b1i_gpu *gpu, const char *name)
+{
+    pthread_mutex_lock(&gpu->lock);
+    gpu->beside_name = name;
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+b1_status b1i_gpu_beside_start(b1i_gpu *gpu, const b1i_gpu_launch *launch, b1_error *err)
+{
+    if (gpu->blocking)
+        return b1i_fail(err, B1_UNSUPPORTED, "nothing runs beside other kernels while CUDA_LAUNCH_BLOCKING=1 is set");
+    if (!launch->kernel) return b1i_fail(err, B1_DEVICE, "what runs beside must be a kernel");
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    B1I_TRY(b1i_gpu_launch_fits(gpu, launch, err));
+    if (!gpu->beside) B1I_CU(gpu, cuStreamCreate(&gpu->beside, CU_STREAM_NON_BLOCKING), "making a second stream");
+    set_beside(gpu, launch->kernel->name);
+    st = start_kernel(gpu, gpu->beside, launch, false, "launching", " beside", err);
+    if (st) set_beside(gpu, NULL);
+fail:
+    b1i_gpu_end(gpu);
+    return st;
+}
+
+b1_status b1i_gpu_beside_wait(b1i_gpu *gpu, b1_error *err)
+{
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    if (gpu->beside) B1I_CU(gpu, cuStreamSynchronize(gpu->beside), "waiting for what ran beside");
+    set_beside(gpu, NULL);
+fail:
+    b1i_gpu_end(gpu);
+    return st;
 }
 
 #endif
