@@ -65,10 +65,12 @@ static json_t *figure_of(const json_t *cells, const char *cell, const json_t *sa
     const double over = sum_of(cells, json_object_get(said, "numerator"), message);
     const double under = *message ? NAN : sum_of(cells, json_object_get(said, "denominator"), message);
     if (!*message && !(under > 0)) snprintf(message, sizeof message, "never: there is no gain");
+    double value = *message ? NAN : over / under;
+    if (json_is_true(json_object_get(said, "whole"))) value = value > 1 ? ceil(value) : isnan(value) ? NAN : 1;
     return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "cell", cell, "name", text_of(said, "name"), "unit",
-                     text_of(said, "unit"), "kind", text_of(said, "kind"), "value",
-                     b1i_lab_number(*message ? NAN : over / under), "numerator_ns", b1i_lab_number(over), "denominator",
-                     b1i_lab_number(under), "message", *message ? json_string(message) : json_null());
+                     text_of(said, "unit"), "kind", text_of(said, "kind"), "value", b1i_lab_number(value),
+                     "numerator_ns", b1i_lab_number(over), "denominator", b1i_lab_number(under), "message",
+                     *message ? json_string(message) : json_null());
 }
 
 json_t *b1i_figures_make(const json_t *cells)

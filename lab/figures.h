@@ -3,8 +3,10 @@
  * Figures that follow from the medians of several cells: what one node of a chain costs, after how many replays a graph
  * has paid for itself. An experiment says how in a cell's facts:
  *
- *   "figures": [{"name", "unit", "kind", "numerator": [[1 or -1, CELL, KIND], …], "denominator": the same, or a
- * number}]
+ *   "figures": [{"name", "unit", "kind", "whole", "numerator": [[1 or -1, CELL, KIND], …], "denominator": the same, or
+ * a number}]
+ *
+ * `whole`, where it is there and true: the value is rounded up to a whole number, and no less than 1.
  */
 #ifndef LAB_FIGURES_H
 #define LAB_FIGURES_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The experiment launch: its kernels and bodies against known outputs, on the CPU and on a GPU where there is one; its
- * cells, and a wrong output of each kind; the figures that follow from several cells.
+ * The experiment launch: its bodies against known outputs; a load beside, on the CPU, on a GPU where there is one, and
+ * on a driver that stands in for one; its cells, and a wrong output of each kind; the figures that follow from several
+ * cells.
  */
 #include "base/threads.h"
 #include "lab/experiments/launch.h"
@@ -10,58 +11,51 @@
 
 #include <math.h>
 
-/* ---- a chain's node ---- */
+/* ---- a load beside ---- */
 
-static void sums_of(b1i_lab_device *device, b1i_lab_mode mode, uint64_t tiles)
+/* What k_load_beside does, where a kernel has ended when its launch returns. */
+static void load_beside(const void *args, int worker, int workers)
 {
-    enum { NODES = 3 };
-    const uint64_t bytes = tiles * B1I_CHAIN_TILE;
-    const size_t units = (size_t)b1i_lab_device_units(device);
-    b1i_words_sum want[NODES];
-    uint64_t from, sums;
-    b1i_lab_op ops[NODES] = {0};
-    b1i_lab_work *work;
-    uint32_t *got = test_malloc(NODES * units * sizeof *got);
-    OK(b1i_lab_alloc(device, NODES * bytes, "words", &from, &err));
-    OK(b1i_lab_alloc(device, NODES * units * sizeof *got, "sums", &sums, &err));
-    OK(b1i_lab_fill(device, sums, 0xff, NODES * units * sizeof *got, &err));
-    OK(b1i_words_put(device, from, NODES * bytes, bytes, want, &err));
-    for (uint64_t i = 0; i < NODES; i++) {
-        const b1i_chain_args args = {from + i * bytes, bytes, sums + i * units * sizeof *got};
-        ops[i] = (b1i_lab_op){.kernel = "k_chain",
-                              .body = b1i_chain_body,
-                              .grid = (unsigned)units,
-                              .threads = B1I_CHAIN_THREADS,
-                              .arg_bytes = sizeof args};
-        memcpy(ops[i].args, &args, sizeof args);
-    }
-    OK(b1i_lab_work_create(device, mode, ops, NODES, 1, &work, &err));
-    OK(b1i_lab_work_submit(work, 2, &err));
-    OK(b1i_lab_get(device, got, sums, NODES * units * sizeof *got, &err));
-    for (size_t i = 0; i < NODES; i++) {
-        uint32_t sum = 0;
-        for (size_t u = 0; u < units; u++) sum += got[i * units + u];
-        assert_int_equal(sum, want[i].sum);
-    }
-    b1i_lab_work_destroy(work);
-    b1i_lab_free(device, from);
-    b1i_lab_free(device, sums);
-    test_free(got);
+    const b1i_beside_args *a = args;
+    b1i_beside_word *out = (b1i_beside_word *)(uintptr_t)a->out;
+    (void)worker;
+    (void)workers;
+    assert_true(a->turn != *(const uint64_t *)(uintptr_t)a->stop);
+    for (uint64_t u = 0; u < a->blocks; u++)
+        out[u] = (b1i_beside_word){.running = a->turn, .turn = a->turn, .bytes = a->load_bytes, .ns = 1000};
 }
 
-static void chain_sums(b1i_lab_device *device)
+static void teach_nulls(void)
 {
-    static const uint64_t tiles[] = {1, 2, 7, 131, 132, 133, 1057};
-    if (b1i_lab_device_gpu(device) && rig_stands_in()) return;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        for (int mode = 0; mode < b1i_lab_modes; mode++)
-            if (mode != b1i_lab_pdl || b1i_lab_device_gpu(device)) sums_of(device, (b1i_lab_mode)mode, tiles[i]);
+    static bool taught;
+    const b1i_lab_op ops[] = {
+        {.kernel = "k_null", .body = b1i_null_body, .arg_bytes = sizeof(b1i_null_args)},
+        {.kernel = "k_null_early", .body = b1i_null_body, .arg_bytes = sizeof(b1i_null_args)},
+        {.kernel = "k_load_beside", .body = load_beside, .arg_bytes = sizeof(b1i_beside_args)},
+    };
+    if (!taught) rig_teach(ops, 3);
+    taught = true;
 }
 
-static void a_node_reads_all_its_words(void **state)
+/* Threads beside a CPU, whether or not it has one to spare; a kernel beside a GPU. */
+static void a_load_reads_beside(void **state)
 {
     (void)state;
-    each_device(chain_sums);
+    teach_nulls();
+    for (int gpu = 0; gpu <= rig_has_gpu(); gpu++) {
+        lab_rig r;
+        lab_rig_open(&r, &b1i_experiment_launch, gpu, true);
+        b1i_launch *l = r.state;
+        if (!gpu) assert_int_equal(b1i_launch_beside(l, 0, &err), B1_UNSUPPORTED);
+        OK(b1i_launch_beside(l, 2, &err));
+        for (int i = 0; i < 3; i++) {
+            double gbps = -1;
+            OK(b1i_launch_beside_start(l, &err));
+            OK(b1i_launch_beside_stop(l, "a test", &gbps, &err));
+            assert_true(gbps > 0);
+        }
+        lab_rig_close(&r);
+    }
 }
 
 /* ---- meeting, by workers ---- */
@@ -126,6 +120,8 @@ static const char *excuse(const char *name, bool gpu)
     if (gpu) return strstr(name, "nodes=1/pdl") ? "programmatic" : NULL;
     if (strstr(name, "/pdl")) return "programmatic";
     if (strstr(name, "/instantiate") || strstr(name, "/upload")) return "no phase";
+    if (strstr(name, "loaded/nodes=") || strcmp(name, "loaded/load") == 0)
+        return b1i_cpu_count() < 2 + 2 ? "another CPU" : NULL;
     if (b1i_cpu_count() < 2 && (strstr(name, "barrier/") || strstr(name, "flag/"))) return "take turns";
     if (strncmp(name, "barrier/load", 12) == 0 || strncmp(name, "flag/load", 9) == 0) return "a third one";
     return NULL;
@@ -178,9 +174,7 @@ static void wrong_outputs_are_caught(void **state)
     static const struct {
         const char *cell;
         size_t byte;
-    } cases[] = {{"loaded/nodes=1/stream", 0},
-                 {"loaded/nodes=16/graph", 100},
-                 {"barrier/idle", 8 * B1I_SYNC_WRONG},
+    } cases[] = {{"barrier/idle", 8 * B1I_SYNC_WRONG},
                  {"barrier/idle", 8 * (B1I_SYNC_SEEN + 1)},
                  {"flag/idle/ordered", 8 * B1I_SYNC_SEEN}};
     (void)state;
@@ -202,6 +196,46 @@ static void wrong_outputs_are_caught(void **state)
         b1i_lab_plant = NULL;
         lab_rig_close(&r);
     }
+}
+
+/* A load that had ended too early makes no sample; and it is told so of each kind. */
+static void expire(const char *what, void *output, size_t bytes)
+{
+    if (strcmp(what, wrong_in) == 0) ((b1i_beside_word *)output)[bytes / sizeof(b1i_beside_word) - 1].expired = 1;
+}
+
+static void loaded_cells_are_right(void **state)
+{
+    lab_rig r;
+    size_t loaded = 0;
+    (void)state;
+    if (!rig_has_gpu()) skip();
+    teach_nulls();
+    lab_rig_open(&r, &b1i_experiment_launch, true, true);
+    for (size_t i = 0; i < r.lab.plan.count; i++) {
+        const char *name = r.lab.plan.cells[i].name;
+        const b1i_lab_driven *d = &r.lab.cells[i];
+        if (strncmp(name, "loaded/", 7) != 0) continue;
+        loaded++;
+        const b1_status st = lab_rig_drive(&r, i);
+        if (excuse(name, true)) {
+            assert_int_equal(st, B1_UNSUPPORTED);
+            continue;
+        }
+        ok(st, name, __LINE__);
+        wrong_in = name;
+        b1i_lab_plant = expire;
+        for (int k = 0; k < b1i_lab_kinds; k++) {
+            double ns;
+            if (!d->driver->measure[k]) continue;
+            assert_int_equal(d->driver->measure[k](d->user, 1, &ns, &err), B1_DEVICE);
+            assert_non_null(strstr(err.message, "had ended"));
+            assert_non_null(strstr(err.message, name));
+        }
+        b1i_lab_plant = NULL;
+    }
+    assert_int_equal(loaded, 2 * 3 * 3 + 1);
+    lab_rig_close(&r);
 }
 
 static void memory_may_fail(void **state)
@@ -250,7 +284,11 @@ static void figures_follow_from_medians(void **state)
         "  "
         "{\"name\":\"pays\",\"unit\":\"replays\",\"kind\":\"host_single\",\"numerator\":[[1,\"one\",\"host_single\"]],"
         "   \"denominator\":[[1,\"four\",\"host_single\"],[-1,\"one\",\"host_single\"]]},"
-        "  {\"name\":\"never\",\"unit\":\"replays\",\"numerator\":[[1,\"one\",\"host_single\"]],"
+        "  {\"name\":\"whole\",\"whole\":true,\"numerator\":[[1,\"one\",\"host_single\"]],\"denominator\":60.5},"
+        "  "
+        "{\"name\":\"least\",\"whole\":true,\"numerator\":[[1,\"one\",\"host_single\"],[-1,\"four\",\"host_single\"]],"
+        "   \"denominator\":1},"
+        "  {\"name\":\"never\",\"whole\":true,\"unit\":\"replays\",\"numerator\":[[1,\"one\",\"host_single\"]],"
         "   \"denominator\":[[1,\"one\",\"host_single\"],[-1,\"four\",\"host_single\"]]},"
         "  {\"name\":\"absent\",\"numerator\":[[1,\"five\",\"host_single\"]],\"denominator\":1},"
         "  {\"name\":\"null\",\"numerator\":[[1,\"none\",\"host_single\"]],\"denominator\":1},"
@@ -261,16 +299,16 @@ static void figures_follow_from_medians(void **state)
         " {\"cell\":\"a/a four\",\"kind\":\"host_single\",\"median_ns\":1,\"facts\":{\"figures\":[{\"name\":\"of a "
         "twin\"}]}}]");
     json_t *figures = b1i_figures_make(cells);
-    static const double values[] = {60.5 / 3, 100 / 60.5};
-    assert_int_equal(json_array_size(figures), 8);
-    for (size_t i = 0; i < 8; i++) {
+    static const double values[] = {60.5 / 3, 100 / 60.5, 2, 1};
+    assert_int_equal(json_array_size(figures), 10);
+    for (size_t i = 0; i < 10; i++) {
         json_t *f = json_array_get(figures, i), *value = json_object_get(f, "value");
         assert_string_equal(json_string_value(json_object_get(f, "cell")), "four");
-        if (i < 2)
+        if (i < 4)
             assert_true(fabs(json_real_value(value) - values[i]) < 1e-12);
         else
             assert_true(json_is_null(value));
-        assert_int_equal(json_is_string(json_object_get(f, "message")), i >= 2);
+        assert_int_equal(json_is_string(json_object_get(f, "message")), i >= 4);
     }
     json_decref(figures);
     json_decref(cells);
@@ -279,10 +317,11 @@ static void figures_follow_from_medians(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_reads_all_its_words),
+        cmocka_unit_test(a_load_reads_beside),
         cmocka_unit_test(workers_meet_and_answer),
         cmocka_unit_test(cells_are_right),
         cmocka_unit_test(wrong_outputs_are_caught),
+        cmocka_unit_test(loaded_cells_are_right),
         cmocka_unit_test(memory_may_fail),
         cmocka_unit_test(figures_follow_from_medians),
     };

@@ -14,14 +14,7 @@
 enum { POLLS = 512, LOAD_CHUNK = 65536 };
 #define GIVE_UP_NS 10000000000ull
 
-#if defined(__clang__)
-#define FAST
-#else
-#define FAST __attribute__((optimize("O3"))) /* in a debug build too: what it costs is memory */
-#endif
-
 typedef _Atomic uint32_t word;
-typedef uint32_t quad __attribute__((vector_size(16), may_alias));
 
 static uint64_t *out_of(const b1i_sync_args *a) { return (uint64_t *)(uintptr_t)a->out; }
 static word *line_of(const b1i_sync_args *a, uint32_t i)
@@ -61,28 +54,6 @@ void b1i_null_body(const void *args, int worker, int workers)
     (void)args;
     (void)worker;
     (void)workers;
-}
-
-/* Sixteen bytes a load, several sums at once, so that loads need not wait for additions; `bytes` are a multiple of
- * both. */
-FAST static uint32_t sum_words(const void *from, size_t bytes)
-{
-    enum { LANES = 8 };
-    const quad *q = from;
-    quad s[LANES] = {{0}};
-    for (size_t i = 0; i < bytes / sizeof *q; i += LANES)
-        for (int k = 0; k < LANES; k++) s[k] += q[i + (size_t)k];
-    for (int k = 1; k < LANES; k++) s[0] += s[k];
-    return s[0][0] + s[0][1] + s[0][2] + s[0][3];
-}
-
-void b1i_chain_body(const void *args, int worker, int workers)
-{
-    const b1i_chain_args *a = args;
-    int64_t begin, end;
-    b1i_share((int64_t)a->bytes, B1I_CHAIN_TILE, worker, workers, &begin, &end);
-    const void *from = (const void *)(uintptr_t)(a->from + (uint64_t)begin);
-    ((uint32_t *)(uintptr_t)a->sums)[worker] = sum_words(from, (size_t)(end - begin));
 }
 
 /* Before its first turn: the load is under way. false: it was given up. */

@@ -167,9 +167,9 @@ b1_status b1i_launch_pays(const b1i_launch *l, int nodes, int mode, json_t *figu
     snprintf(graph, sizeof graph, "nodes=%d/%s", nodes, b1i_lab_mode_names[mode]);
     for (int k = 0; k < b1i_lab_kinds; k++) {
         const char *kind = b1i_lab_kind_names[k];
-        json_t *figure =
-            json_pack("{ss ss ss so s[[iss][iss]]}", "name", "pays for itself after", "unit", "replays", "kind", kind,
-                      "numerator", setup_terms(l, nodes, mode), "denominator", 1, stream, kind, -1, graph, kind);
+        json_t *figure = json_pack("{ss ss ss sb so s[[iss][iss]]}", "name", "pays for itself after", "unit", "replays",
+                                   "kind", kind, "whole", 1, "numerator", setup_terms(l, nodes, mode), "denominator", 1,
+                                   stream, kind, -1, graph, kind);
         if (json_array_append_new(figures, figure)) return b1i_fail_memory(err, 0);
     }
     return B1_OK;

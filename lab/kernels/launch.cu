@@ -93,34 +93,6 @@ extern "C" __global__ void k_null_early(const __grid_constant__ b1i_null_args a)
     wait_inputs();
 }
 
-/* Reads its part of memory once, in tiles that the blocks take in turn; a block's sum is an output that depends on all
- * that it read. Nothing of the kernel before is needed, so with a programmatic edge it reads while that one ends. */
-extern "C" __global__ void __launch_bounds__(B1I_CHAIN_THREADS, 2) k_chain(const __grid_constant__ b1i_chain_args a)
-{
-    __shared__ uint32_t total;
-    const uint32_t tiles = (uint32_t)(a.bytes / B1I_CHAIN_TILE);
-    const char *from = ptr<const char>(a.from) + threadIdx.x * 16;
-    uint32_t sum = 0;
-    release_next();
-    if (threadIdx.x == 0) total = 0;
-    for (uint32_t t = blockIdx.x; t < tiles; t += gridDim.x * B1I_CHAIN_LOADS) {
-        uint4 v[B1I_CHAIN_LOADS];
-#pragma unroll
-        for (uint32_t i = 0; i < B1I_CHAIN_LOADS; i++) {
-            const uint32_t tile = t + i * gridDim.x;
-            v[i] = tile < tiles ? load16(from + (uint64_t)tile * B1I_CHAIN_TILE) : make_uint4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (int i = 0; i < B1I_CHAIN_LOADS; i++) sum += sum_of(v[i]);
-    }
-    sum = __reduce_add_sync(0xffffffffu, sum);
-    __syncthreads(); /* orders the zero before the additions */
-    if (threadIdx.x % 32 == 0) atomicAdd(&total, sum);
-    __syncthreads(); /* orders the additions before the reading */
-    wait_inputs();   /* and the kernel before has ended: this one ends later */
-    if (threadIdx.x == 0) ptr<uint32_t>(a.sums)[blockIdx.x] = total;
-}
-
 /* A barrier of the whole grid, again and again: arrivals are counted by one counter that only grows. All blocks must be
  * resident, one an SM. A block's members meet, its first thread arrives and waits for the others' first threads, the
  * members meet again: what any member of any block wrote before is seen by all after. */
@@ -209,4 +181,83 @@ extern "C" __global__ void __launch_bounds__(B1I_SYNC_THREADS, 1) k_flag(const _
         for (int polls = 0; !look_relaxed(done) && polls < POLLS; polls++) __nanosleep(1000);
     }
     stop = 1;
+}
+
+namespace
+{
+
+__device__ __forceinline__ uint64_t look_system(uint64_t address)
+{
+    uint64_t v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(address) : "memory");
+    return v;
+}
+__device__ __forceinline__ void tell_system(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* Reads the block's part in a circle until the block's keeper says stop. */
+__device__ __forceinline__ void read_beside(const b1i_beside_args &a, const volatile int *stop,
+                                            unsigned long long *total)
+{
+    constexpr uint32_t ROW = B1I_BESIDE_READERS * 16;
+    const char *part = ptr<const char>(a.load) + a.load_bytes * blockIdx.x + threadIdx.x * 16;
+    uint64_t at = 0, steps = 0;
+    uint32_t sum = 0;
+    for (; !*stop; steps++) {
+        uint4 v[B1I_BESIDE_LOADS];
+#pragma unroll
+        for (int i = 0; i < B1I_BESIDE_LOADS; i++) v[i] = load16(part + at + i * ROW);
+#pragma unroll
+        for (int i = 0; i < B1I_BESIDE_LOADS; i++) sum += sum_of(v[i]);
+        at += B1I_BESIDE_STEP;
+        if (at == a.load_bytes) at = 0;
+    }
+    atomicAdd(total, steps * (16 * B1I_BESIDE_LOADS));
+    if (sum == 0x80000001u) ptr<uint32_t>(a.relay)[2] = sum; /* what was loaded is used; nobody needs it */
+}
+
+/* Until the launch is told to stop, which block 0 passes on, or its time is over: then true. */
+__device__ __forceinline__ bool keep_until(const b1i_beside_args &a, uint64_t began)
+{
+    const uint64_t word = blockIdx.x == 0 ? a.stop : a.relay;
+    bool expired = false;
+    while (!expired && look_system(word) != a.turn) {
+        expired = global_ns() - began > a.most_ns;
+        __nanosleep(500);
+    }
+    if (blockIdx.x == 0) tell_system(ptr<uint64_t>(a.relay), a.turn);
+    return expired;
+}
+
+} // namespace
+
+/* A load of memory for what other streams run meanwhile: small enough for other blocks to lie beside it on an SM. */
+extern "C" __global__ void __launch_bounds__(B1I_BESIDE_THREADS, 2)
+    k_load_beside(const __grid_constant__ b1i_beside_args a)
+{
+    __shared__ volatile int stop;
+    __shared__ unsigned long long bytes;
+    const bool keeper = threadIdx.x == B1I_BESIDE_READERS;
+    b1i_beside_word *out = ptr<b1i_beside_word>(a.out) + blockIdx.x;
+    bool expired = false;
+    if (keeper) {
+        stop = 0;
+        bytes = 0;
+    }
+    __syncthreads(); /* orders the zeros before the first look */
+    const uint64_t began = global_ns();
+    if (threadIdx.x < B1I_BESIDE_READERS) read_beside(a, &stop, &bytes);
+    if (keeper) {
+        tell_system(&out->running, a.turn);
+        expired = keep_until(a, began);
+        stop = 1;
+    }
+    __syncthreads(); /* orders what each read before the sum of it */
+    if (!keeper) return;
+    out->bytes = bytes;
+    out->ns = global_ns() - began;
+    out->expired = expired;
+    tell_system(&out->turn, a.turn);
 }

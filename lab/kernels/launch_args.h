@@ -9,27 +9,20 @@
 
 enum {
     B1I_NULL_THREADS = 32,
-    B1I_CHAIN_THREADS = 512, /* of k_chain, and in flight of each thread: 64 KiB of an SM, whose other half of registers
-                              * is left for the next kernel of a graph with programmatic edges */
-    B1I_CHAIN_LOADS = 8,
-    B1I_CHAIN_TILE = 16 * B1I_CHAIN_THREADS, /* bytes that a block reads by one load of each thread */
-    B1I_SYNC_THREADS = 1024,                 /* of k_barrier and k_flag, a block a SM */
-    B1I_SYNC_MEMBERS = 128,                  /* those of them that meet; the others are the load */
-    B1I_SYNC_LOADS = 8,                      /* in flight of each thread of the load: 112 KiB of an SM */
-    B1I_SYNC_LINE = 256                      /* bytes between words that different units write */
+    B1I_SYNC_THREADS = 1024,                      /* of k_barrier and k_flag, a block a SM */
+    B1I_SYNC_MEMBERS = 128,                       /* those of them that meet; the others are the load */
+    B1I_SYNC_LOADS = 8,                           /* in flight of each thread of the load: 112 KiB of an SM */
+    B1I_SYNC_LINE = 256,                          /* bytes between words that different units write */
+    B1I_BESIDE_READERS = 512,                     /* of k_load_beside, a block an SM, that read */
+    B1I_BESIDE_THREADS = B1I_BESIDE_READERS + 32, /* and a warp that keeps the time */
+    B1I_BESIDE_LOADS = 8,                         /* in flight of each reader: 64 KiB of an SM */
+    B1I_BESIDE_STEP = 16 * B1I_BESIDE_READERS * B1I_BESIDE_LOADS
 };
 
 /* k_null, k_null_early */
 typedef struct b1i_null_args {
     uint64_t unused;
 } b1i_null_args;
-
-/* k_chain: a node of a chain whose every node reads its own part of memory. */
-typedef struct b1i_chain_args {
-    uint64_t from;  /* [bytes], 256-byte aligned */
-    uint64_t bytes; /* a multiple of B1I_CHAIN_TILE */
-    uint64_t sums;  /* uint32 [units]: of the 32-bit words that a block or worker read */
-} b1i_chain_args;
 
 /* What both of the following write, uint64 each, after the launch began with zeros. */
 enum {
@@ -56,5 +49,28 @@ typedef struct b1i_sync_args {
     uint32_t check;   /* k_barrier: each looks after each meeting whether another one came */
     uint32_t ordered; /* k_flag: release and acquire instead of relaxed */
 } b1i_sync_args;
+
+/* What k_load_beside says to the host, in pinned memory, of each block; everything is of this launch where `turn` and
+ * `running` are its turn. */
+typedef struct b1i_beside_word {
+    uint64_t running; /* the turn, once the block reads */
+    uint64_t turn;    /* once the others of these are there */
+    uint64_t bytes, ns;
+    uint64_t expired; /* not told to stop: its time was over */
+} b1i_beside_word;
+
+/* k_load_beside: each block reads its part of `load` in a circle until the word at `stop` is `turn`, or `most_ns` are
+ * over. */
+typedef struct b1i_beside_args {
+    uint64_t load;       /* [blocks][load_bytes], 256-byte aligned */
+    uint64_t load_bytes; /* of a block, a multiple of B1I_BESIDE_STEP */
+    uint64_t stop;       /* uint64, pinned */
+    uint64_t relay;      /* uint64 [2] of the device: block 0 looks at `stop`, all others at the first of these, which
+                          * is not `turn` before */
+    uint64_t out;        /* b1i_beside_word [blocks], pinned */
+    uint64_t turn;       /* another one for each launch, not 0 */
+    uint64_t most_ns;
+    uint64_t blocks;
+} b1i_beside_args;
 
 #endif
