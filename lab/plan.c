@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SCHEMA "batchone.plan/1"
-enum { CELLS_MOST = 100000, ROUNDS_MOST = 1000000, DEPTH_MOST = 1000000 };
+enum { CELLS_MOST = 10000, ROUNDS_MOST = 1000000, DEPTH_MOST = 1000000 };
 
 const char *const b1i_cell_status_names[b1i_cell_statuses] = {"ok", "unsupported", "out_of_memory", "failed"};
 
