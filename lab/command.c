@@ -85,11 +85,25 @@ static int run_program(const char *const *argv, const sink *out, const sink *bad
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static json_t *words_json(const char *const *argv)
+/* A word as it is kept: what lies beside the run's directory, in "DIR.raw", or by an absolute path in it, begins with
+ * "DIR"; of any other absolute path only the last name is kept: where things lie on this machine is nobody's
+ * business. */
+static json_t *word_json(const char *directory, const char *word)
+{
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/') length--;
+    const bool within = strncmp(word, directory, length) == 0;
+    if (within && (strncmp(word + length, ".raw/", 5) == 0 || (*word == '/' && (!word[length] || word[length] == '/'))))
+        return json_sprintf("DIR%s", word + length);
+    const char *last = strrchr(word, '/');
+    return json_string(*word == '/' && last[1] ? last + 1 : word);
+}
+
+static json_t *words_json(const char *directory, const char *const *argv)
 {
     json_t *words = json_array();
     for (int i = 0; words && argv[i]; i++)
-        if (json_array_append_new(words, json_string(argv[i])) != 0) {
+        if (json_array_append_new(words, word_json(directory, argv[i])) != 0) {
             json_decref(words);
             return NULL;
         }
@@ -121,10 +135,10 @@ b1_status b1i_evidence_command(b1i_evidence *e, const char *name, const char *co
     *exit_code = run_program(argv, &out, &bad, &why);
     double seconds = (double)(b1i_now_ns() - began) / 1e9;
     if (why) say_why(&out, &bad, argv[0], why);
-    if (json_array_append_new(e->commands,
-                              json_pack("{s:s,s:o,s:b,s:i,s:f,s:o,s:o}", "name", name, "argv", words_json(argv),
-                                        "started", why == 0, "exit_code", *exit_code, "seconds", seconds, "stdout",
-                                        sink_json(&out), "stderr", sink_json(&bad))) != 0)
+    if (json_array_append_new(e->commands, json_pack("{s:s,s:o,s:b,s:i,s:f,s:o,s:o}", "name", name, "argv",
+                                                     words_json(b1i_evidence_directory(e), argv), "started", why == 0,
+                                                     "exit_code", *exit_code, "seconds", seconds, "stdout",
+                                                     sink_json(&out), "stderr", sink_json(&bad))) != 0)
         st = b1i_fail(err, B1_MEMORY, "not enough memory for the record of %s", argv[0]);
 fail:
     close_sink(&out);

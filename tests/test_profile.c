@@ -340,6 +340,17 @@ static void counts(void **state)
     assert_true(json_number_value(json_object_get(each, "dram__bytes_read.sum")) == 4500);
     assert_true(json_number_value(json_object_get(each, "lts__t_bytes.sum")) == 192);
     assert_true(json_is_null(json_object_get(each, "dram__bytes_write.sum")));
+    /* The record of the command says nothing of where things lie on this machine. */
+    snprintf(path, sizeof path, "%s/run/commands.json", top);
+    json_t *commands = json_load_file(path, 0, NULL);
+    char *text = json_dumps(commands, 0);
+    assert_non_null(text);
+    assert_null(strstr(text, top));
+    assert_null(strstr(text, "\"/"));
+    assert_non_null(strstr(text, "\"exe\""));
+    assert_non_null(strstr(text, "\"DIR.raw/"));
+    free(text);
+    json_decref(commands);
     /* The raw report lies beside the run, under its hash. */
     const json_t *raw = json_object_get(cell, "raw");
     snprintf(path, sizeof path, "%s/run.raw/%s.csv", top, word(raw, "sha256"));
