@@ -36,8 +36,9 @@ typedef struct b1i_lab_cell_spec {
     const b1i_lab_driver *driver;
     void *user;     /* the experiment's, until its close */
     int depth_most; /* invocations of a batch at most; 0: as many as take about a millisecond, at most 256 */
-    /* What a reader wants to know: {"n", "variant", "mode", "bytes" (logical, of one invocation: gives GB/s), …}; taken
-     * over. "from" and "to" name the first and last call of what is timed where that is not the rule of work.h. */
+    /* What a reader wants to know: {"n", "variant", "mode", "bytes" (logical, of one invocation: gives GB/s), "traced"
+     * (true: where it was measured it has a trace, which is missed where there is none), …}; taken over. "from" and
+     * "to" name the first and last call of what is timed where that is not the rule of work.h. */
     json_t *facts;
 } b1i_lab_cell_spec;
 

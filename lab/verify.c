@@ -251,9 +251,28 @@ static bool is_beside(const verification *v, const char *events)
     return find(v, csv) != NULL;
 }
 
+/* Each cell that was measured and says that it is traced has its trace. */
+static b1_status check_traced(verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    b1i_lab_plan plan;
+    b1_status st = b1i_lab_plan_read(v->directory, &plan, &why);
+    if (st != B1_OK) return as_difference(v, st, &why, err);
+    for (size_t i = 0; i < plan.count; i++) {
+        const b1i_lab_plan_cell *c = &plan.cells[i];
+        char name[256], csv[300];
+        if (c->status != b1i_cell_ok || c->twin_of >= 0 || !json_is_true(json_object_get(c->facts, "traced"))) continue;
+        b1i_lab_file_name(c->name, name, sizeof name);
+        snprintf(csv, sizeof csv, "traces/%s.csv", name);
+        if (!find(v, csv)) differs(v, "%s: is missing, and the cell \"%s\" is one that is traced", csv, c->name);
+    }
+    b1i_lab_plan_free(&plan);
+    return B1_OK;
+}
+
 static b1_status check_traces(verification *v, b1_error *err)
 {
-    b1_status st = B1_OK;
+    b1_status st = check_traced(v, err);
     for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
         const char *name = path_of(json_array_get(v->files, i)), *end = strrchr(name, '.');
         if (strncmp(name, "traces/", 7) != 0) continue;

@@ -197,6 +197,7 @@ static b1_status fake_open(b1i_lab *lab, void **state, b1_error *e)
         fake.index[i] = i;
         b1i_lab_cell_spec spec = {name, &fake_driver, &fake.index[i], 0,
                                   json_pack("{s:i,s:i}", "n", i, "bytes", 4096 * (i + 1))};
+        if (fake.trace && i == 0) json_object_set_new(spec.facts, "traced", json_true());
         B1I_TRY(b1i_lab_add(lab, &spec, e));
     }
     if (fake.twin) B1I_TRY(b1i_lab_add_twin(lab, "size=0/plain", e));

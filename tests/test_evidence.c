@@ -580,6 +580,44 @@ static void other_files_are_compared_too(void **state)
     }
 }
 
+/* A file and its entry of the manifest, both gone. */
+static void drop(const char *folder, const char *name)
+{
+    json_t *m, *files;
+    assert_int_equal(b1i_lab_read_json(folder, "manifest.json", &m, &err), B1_OK);
+    files = json_object_get(m, "files");
+    for (size_t i = json_array_size(files); i-- > 0;)
+        if (strcmp(json_string_value(json_object_get(json_array_get(files, i), "path")), name) == 0)
+            json_array_remove(files, i);
+    char *text = json_dumps(m, 0), *path = b1i_lab_join(folder, name);
+    put_text(folder, "manifest.json", text);
+    if (unlink(path) != 0) abort();
+    b1i_free(path);
+    free(text);
+    json_decref(m);
+}
+
+/* A trace of which nothing is left, in the analysis neither. */
+static void a_whole_trace_is_missed(void **state)
+{
+    (void)state;
+    make_good();
+    drop(fresh(), "traces/size-0-plain.csv");
+    drop(at("bad"), "traces/size-0-plain.perfetto.json");
+    remove(at("bad/traces"));
+    json_t *analysis;
+    assert_int_equal(b1i_lab_read_json(at("bad"), "analysis.json", &analysis, &err), B1_OK);
+    json_object_set_new(analysis, "traces", json_array());
+    char *text = json_dumps(analysis, 0);
+    put_text(at("bad"), "analysis.json", text);
+    mend(at("bad"), "analysis.json");
+    free(text);
+    json_decref(analysis);
+    assert_false(holds(at("bad")));
+    SAID("traces/size-0-plain.csv: is missing, and the cell \"size=0/plain\" is one that is traced");
+    assert_null(strstr(said, "analysis.json")); /* nothing else gives it away */
+}
+
 /* The data of each plot follow from the analysis and the traces. */
 static void figures_of_plots_are_compared(void **state)
 {
@@ -656,6 +694,12 @@ static void commands_are_kept(void **state)
     assert_int_equal(code, 128 + 9);
     assert_int_equal(b1i_evidence_command(e, "secret", secret, true, &code, &err), B1_OK);
     assert_int_equal(code, 0);
+    char raw[300], log[300];
+    snprintf(raw, sizeof raw, "%s/profile", folder);
+    snprintf(log, sizeof log, "%s.raw/7.part", folder);
+    const char *const paths[] = {"/bin/sh", "-c", "exit 0", raw, log, "/some/where/batchone", "a/b", folder, "/", NULL};
+    assert_int_equal(b1i_evidence_command(e, "paths", paths, false, &code, &err), B1_OK);
+    assert_int_equal(code, 0);
     assert_int_equal(b1i_evidence_command(e, "../x", secret, false, &code, &err), B1_ARGUMENT);
     char *out = text_of(folder, "profile/speaks.stdout"), *bad = text_of(folder, "profile/speaks.stderr");
     char *why = text_of(folder, "profile/missing.stderr");
@@ -671,7 +715,12 @@ static void commands_are_kept(void **state)
     json_t *j;
     assert_int_equal(b1i_lab_read_json(folder, "commands.json", &j, &err), B1_OK);
     const json_t *list = json_object_get(j, "commands"), *c = json_array_get(list, 3);
-    assert_int_equal(json_array_size(list), 4);
+    assert_int_equal(json_array_size(list), 5);
+    static const char *const kept[] = {"sh",  "-c",  "exit 0", "DIR/profile", "DIR.raw/7.part", "batchone",
+                                       "a/b", "DIR", "/"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(list, 4), "argv"), i)),
+                            kept[i]);
     assert_string_equal(json_string_value(json_object_get(json_object_get(c, "stdout"), "sha256")),
                         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     c = json_array_get(list, 1);
@@ -739,6 +788,7 @@ int main(void)
         cmocka_unit_test(a_manifest_is_strict),
         cmocka_unit_test(figures_follow_from_the_samples),
         cmocka_unit_test(other_files_are_compared_too),
+        cmocka_unit_test(a_whole_trace_is_missed),
         cmocka_unit_test(figures_of_plots_are_compared),
         cmocka_unit_test(a_run_tells_what_it_was),
         cmocka_unit_test(commands_are_kept),

@@ -103,6 +103,9 @@ fail:
     return st;
 }
 
+/* Of each variant the graph, whose launches are the fewest. */
+static bool is_traced(const cell *c) { return c->work.mode == b1i_lab_graph; }
+
 static json_t *make_facts(const tiles *t, const cell *c)
 {
     const bool gpu = b1i_lab_device_gpu(t->device), stays = c->variant >= b1i_tiles_queue;
@@ -115,6 +118,7 @@ static json_t *make_facts(const tiles *t, const cell *c)
         stays ? "to who is free" : (gpu ? "a block a job, by the GPU" : "job j to worker j mod workers"), "units",
         (int)t->units);
     int bad = !f;
+    if (f && is_traced(c)) bad |= json_object_set_new(f, "traced", json_true());
     if (f && gpu) {
         bad |= json_object_set_new(f, "blocks_per_sm", json_integer(t->resident[c->variant]));
         bad |= json_object_set_new(f, "reserved_shared_bytes", json_integer((json_int_t)t->shared_bytes));
@@ -309,7 +313,7 @@ static b1_status tiles_after(b1i_lab *lab, void *state, b1_error *err)
         cell *c = &t->cells[i];
         b1i_lab_say(lab, "traces", (uint64_t)i, CELLS);
         B1I_TRY(b1i_lab_may_go_on(lab, err));
-        if (c->work.mode != b1i_lab_graph || !b1i_lab_cell_ok(lab, c->name)) continue;
+        if (!is_traced(c) || !b1i_lab_cell_ok(lab, c->name)) continue;
         B1I_TRY(b1i_cells_graph(lab, c->name, c->work.work, err));
         B1I_TRY(trace_cell(c, trace, marks, spans, err));
     }
