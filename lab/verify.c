@@ -220,66 +220,10 @@ static b1_status check_analysis(verification *v, b1_error *err)
     return as_difference(v, st, &why, err);
 }
 
-/* The Perfetto file beside a trace says what its CSV says. */
-static b1_status check_trace(verification *v, const char *csv, b1_error *err)
-{
-    char beside[600];
-    b1_error why = {0};
-    b1i_trace_span *spans = NULL;
-    char *events = NULL, *kept = NULL, *path = b1i_lab_join(v->directory, csv);
-    size_t count, bytes, kept_bytes;
-    snprintf(beside, sizeof beside, "%.*s.perfetto.json", (int)(strlen(csv) - 4), csv);
-    b1_status st = path ? b1i_trace_read(path, &spans, &count, &why) : b1i_fail_memory(&why, strlen(csv));
-    if (st == B1_OK) st = b1i_trace_perfetto(spans, count, &events, &bytes, &why);
-    if (st == B1_OK) st = b1i_lab_read(v->directory, beside, &kept, &kept_bytes, &why);
-    if (st == B1_OK && (bytes != kept_bytes || memcmp(events, kept, bytes) != 0))
-        differs(v, "%s: is not what %s gives", beside, csv);
-    b1i_free(kept);
-    b1i_free(events);
-    b1i_free(spans);
-    b1i_free(path);
-    return as_difference(v, st, &why, err);
-}
-
-/* Whether the CSV of a trace's "….perfetto.json" is there. */
-static bool is_beside(const verification *v, const char *events)
-{
-    char csv[600];
-    const size_t end = strlen(".perfetto.json"), length = strlen(events);
-    if (length <= end || strcmp(events + length - end, ".perfetto.json") != 0) return false;
-    snprintf(csv, sizeof csv, "%.*s.csv", (int)(length - end), events);
-    return find(v, csv) != NULL;
-}
-
-/* Each cell that was measured and says that it is traced has its trace. */
-static b1_status check_traced(verification *v, b1_error *err)
-{
-    b1_error why = {0};
-    b1i_lab_plan plan;
-    b1_status st = b1i_lab_plan_read(v->directory, &plan, &why);
-    if (st != B1_OK) return as_difference(v, st, &why, err);
-    for (size_t i = 0; i < plan.count; i++) {
-        const b1i_lab_plan_cell *c = &plan.cells[i];
-        char name[256], csv[300];
-        if (c->status != b1i_cell_ok || c->twin_of >= 0 || !json_is_true(json_object_get(c->facts, "traced"))) continue;
-        b1i_lab_file_name(c->name, name, sizeof name);
-        snprintf(csv, sizeof csv, "traces/%s.csv", name);
-        if (!find(v, csv)) differs(v, "%s: is missing, and the cell \"%s\" is one that is traced", csv, c->name);
-    }
-    b1i_lab_plan_free(&plan);
-    return B1_OK;
-}
-
 static b1_status check_traces(verification *v, b1_error *err)
 {
-    b1_status st = check_traced(v, err);
-    for (size_t i = 0; i < json_array_size(v->files) && st == B1_OK; i++) {
-        const char *name = path_of(json_array_get(v->files, i)), *end = strrchr(name, '.');
-        if (strncmp(name, "traces/", 7) != 0) continue;
-        if (end && strcmp(end, ".csv") == 0) st = check_trace(v, name, err);
-        if (end && strcmp(end, ".json") == 0 && !is_beside(v, name)) differs(v, "%s: has no CSV beside it", name);
-    }
-    return st;
+    b1_error why = {0};
+    return as_difference(v, b1i_traces_check(v->directory, v->files, say_line, v, &why), &why, err);
 }
 
 static b1_status check_plots(verification *v, b1_error *err)

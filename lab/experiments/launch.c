@@ -88,8 +88,6 @@ static uint64_t load_bytes(const b1i_launch *l)
     return (least + grain - 1) / grain * grain;
 }
 
-/* ---- a chain ---- */
-
 /* ---- beside a load ---- */
 
 static b1_status beside(b1i_chain_cell *c, b1i_lab_kind kind, int depth, double *ns, double *gbps, b1_error *err)
