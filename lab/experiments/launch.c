@@ -71,6 +71,7 @@ static b1_status make_nulls(b1i_launch *l, b1_error *err)
                                    .body = b1i_null_body,
                                    .grid = 1,
                                    .threads = B1I_NULL_THREADS,
+                                   .shared_bytes = B1I_LAUNCH_SHARED,
                                    .arg_bytes = sizeof(b1i_null_args)};
     }
     return B1_OK;

@@ -11,6 +11,9 @@
 #include "lab/work.h"
 
 enum { B1I_LAUNCH_NODES_MOST = 256 };
+/* Shared memory that kernels which are to run beside each other ask for: with any of it they want the same carve-out of
+ * an SM, and an SM that must change its carve-out drains first. */
+enum { B1I_LAUNCH_SHARED = 16 };
 
 typedef struct b1i_chain_cell b1i_chain_cell;
 typedef struct b1i_setup_cell b1i_setup_cell;

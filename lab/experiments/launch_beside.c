@@ -50,7 +50,7 @@ static b1_status make_kernel(b1i_launch *l, b1i_beside *b, b1_error *err)
 {
     b1_status st;
     const size_t words = (size_t)l->units * sizeof(b1i_beside_word);
-    B1I_TRY(b1i_gpu_kernel_get(l->gpu, "k_load_beside", 0, &b->launch.kernel, err));
+    B1I_TRY(b1i_gpu_kernel_get(l->gpu, "k_load_beside", B1I_LAUNCH_SHARED, &b->launch.kernel, err));
     B1I_TRY(b1i_gpu_host_alloc(l->gpu, STOP_BYTES + words, "the words of a load", &b->pinned, &b->pinned_at, err));
     B1I_TRY(b1i_gpu_alloc(l->gpu, STOP_BYTES, "the words of a load", &b->relay, err));
     B1I_TRY(b1i_gpu_fill(l->gpu, b->relay, 0, STOP_BYTES, err));
@@ -64,6 +64,7 @@ static b1_status make_kernel(b1i_launch *l, b1i_beside *b, b1_error *err)
     b->launch.grid[0] = (unsigned)l->units;
     b->launch.grid[1] = b->launch.grid[2] = 1;
     b->launch.threads = B1I_BESIDE_THREADS;
+    b->launch.shared_bytes = B1I_LAUNCH_SHARED;
     b->launch.arg_bytes = sizeof b->args;
 fail:
     return st;
