@@ -5,8 +5,10 @@
  * shapes, every weight format, 1 to 8 rows of one sequence and of several.
  *
  * How far an output may lie off follows from types and lengths alone (u = 2^-24, b1i_op_tolerance), per row:
+ *   norm       what its f32 operations can make of an element at most, see norm_row()
  *   linear     its tolerance for f32 of the largest output, for its input is bf16 here and there; where the input is
- *              normalised inside the launch, its tolerance for bf16: the norm may round the other way
+ *              normalised inside the launch, the weight times the step from one bf16 to the next of every element that
+ *              lies within its own bound of the edge between them and may have been rounded the other way
  *   silu_mul   what gate's and up's bounds make of it: |silu'| is at most 1.1
  *   attention  its tolerance for bf16 keys and values, length the positions seen (head_dim at least)
  *   a value that is kept as bf16: half a unit in the last place, 2^-8 of itself, on top
@@ -34,10 +36,9 @@ enum { N = B1I_CUDA_ROWS, GUARD = 64, JUNK = 0xffff, SEQUENCES = 3 };
 
 static int workers = 2;
 
-/* A value here: rows of doubles, and how far each may be off. */
+/* A value here: rows of doubles, and how far each may be off: 0 but where an op of the item at hand made it. */
 typedef struct value {
     double *x, *bound; /* [8][cols] */
-    bool computed;     /* by an op of the item at hand */
 } value;
 
 /* What the rows of a random value are like: kinds take turns, row by row. */
@@ -172,7 +173,6 @@ static void randomise(bench *b, b1i_value v, float scale)
         b->val[v].x[i] = (double)rows[i];
         b->val[v].bound[i] = 0;
     }
-    b->val[v].computed = false;
     value_put(&b->r.m, v, rows);
     free(rows);
 }
@@ -264,16 +264,24 @@ static float *vector_here(const bench *b, int slot)
     return w;
 }
 
-/* in → out of `count`; the bound is what summation gives and what the input's bounds become. */
-static void norm_row(const float *w, const double *in, const double *in_bound, int count, double eps, b1i_op_id id,
-                     double *out, double *bound)
+/* in → out of `count`; the bound is what the kernels' f32 can make of an element, and what the input's bounds become.
+ *
+ * No term of the sum of squares is negative, so its relative error is at most u times the longest chain of roundings
+ * behind a term: in k_rmsnorm a product, count / 1024 sums in a thread, 5 in a warp, 31 over the warps; in the linear
+ * kernels of several rows 4 for a thread's four squares, count / 128 sums, 5 in a warp; in all others less than one of
+ * these. That is 38 + count / 128 at most, the quotients rounded up; the division by `count` and eps's sum make it 40.
+ * The root halves it; the root itself, the reciprocal and two products add 4. */
+static void norm_row(const float *w, const double *in, const double *in_bound, int count, double eps, double *out,
+                     double *bound)
 {
+    const double own = 0x1p-24 * (24 + count / 256.0), least = 0x1p-148; /* products may underflow */
     double sum = 0, before = largest(in_bound, count);
     for (int i = 0; i < count; i++) sum += in[i] * in[i];
     const double inverse = 1 / sqrt(sum / count + eps);
-    for (int i = 0; i < count; i++) out[i] = in[i] * inverse * (double)w[i];
-    const double own = (double)b1i_op_tolerance(id, b1i_type_f32, count) * largest(out, count);
-    for (int i = 0; i < count; i++) bound[i] = own + 2 * before * inverse * fabs((double)w[i]);
+    for (int i = 0; i < count; i++) {
+        out[i] = in[i] * inverse * (double)w[i];
+        bound[i] = own * fabs(out[i]) + least + 2 * before * inverse * fabs((double)w[i]);
+    }
 }
 
 static void op_norm(bench *b, const b1i_op *op, int length)
@@ -286,20 +294,41 @@ static void op_norm(bench *b, const b1i_op *op, int length)
         for (int at = 0; at < cols; at += length) { /* in and out may be one */
             memcpy(copy, row_of(b, op->in[0], row) + at, (size_t)length * sizeof *copy);
             memcpy(copy + length, bound_of(b, op->in[0], row) + at, (size_t)length * sizeof *copy);
-            norm_row(w, copy, copy + length, length, (double)b->r.c->norm_eps, op->id, row_of(b, op->out, row) + at,
+            norm_row(w, copy, copy + length, length, (double)b->r.c->norm_eps, row_of(b, op->out, row) + at,
                      bound_of(b, op->out, row) + at);
         }
     free(copy);
     free(w);
 }
 
+/* An element that may be rounded to either of two bf16. */
+typedef struct edge {
+    int at;
+    double apart; /* those two */
+} edge;
+
 typedef struct product {
     const b1i_tensor *t;
-    const double *x; /* [8][cols], rounded to bf16 */
-    const float *bias;
-    double *y;
+    double *x;   /* [8][cols], rounded to bf16 */
+    edge *edges; /* [8][cols], of which a row has edge_count */
+    int edge_count[N];
+    float *bias;
+    double *y, *bound; /* the bound is what the edges give */
     int from, n;
 } product;
+
+/* The rows' elements as bf16. Rounding is monotonic: what lies within the bound becomes one from `low` to `high`. */
+static void round_input(const bench *b, b1i_value in, product *p)
+{
+    const int cols = cols_of(b, in);
+    for (int r = 0; r < b->n; r++)
+        for (int i = 0; i < cols; i++) {
+            const double x = row_of(b, in, r)[i], off = bound_of(b, in, r)[i];
+            const double low = (double)bf16_of((float)(x - off)), high = (double)bf16_of((float)(x + off));
+            p->x[r * cols + i] = (double)bf16_of((float)x);
+            if (low < high) p->edges[r * cols + p->edge_count[r]++] = (edge){i, high - low};
+        }
+}
 
 static void product_share(void *arg, int worker, int all)
 {
@@ -313,13 +342,16 @@ static void product_share(void *arg, int worker, int all)
     for (int64_t o = first; o < end; o++) {
         b1i_tensor_rows_f32(p->t, o, 1, scratch, w);
         for (int r = p->from; r < p->n; r++) {
-            double sum[4] = {0};
+            double sum[4] = {0}, other = 0;
             int64_t i = 0;
             const double *x = p->x + (int64_t)r * cols;
+            const edge *e = p->edges + (int64_t)r * cols;
             for (; i + 4 <= cols; i += 4)
                 for (int j = 0; j < 4; j++) sum[j] += (double)w[i + j] * x[i + j];
             for (; i < cols; i++) sum[0] += (double)w[i] * x[i];
             p->y[(int64_t)r * p->t->rows + o] = sum[0] + sum[1] + sum[2] + sum[3] + (p->bias ? (double)p->bias[o] : 0);
+            for (int k = 0; k < p->edge_count[r]; k++) other += fabs((double)w[e[k].at]) * e[k].apart;
+            p->bound[(int64_t)r * p->t->rows + o] = other;
         }
     }
     free(w);
@@ -330,19 +362,25 @@ static void op_linear(bench *b, const b1i_op *op)
 {
     const b1i_tensor *t = b1i_slot_tensor(b->r.model, op->weight);
     const size_t cols = (size_t)t->cols;
-    double *x = malloc((size_t)N * cols * sizeof *x);
-    assert_non_null(x);
-    float *bias = op->bias == b1i_slot_none ? NULL : vector_here(b, op->bias);
-    for (size_t i = 0; i < (size_t)N * cols; i++) x[i] = (double)bf16_of((float)b->val[op->in[0]].x[i]);
-    product p = {t, x, bias, b->val[op->out].x, op->out == b1i_v_logits ? b->logits_from : 0, b->n};
+    product p = {.t = t,
+                 .x = malloc((size_t)N * cols * sizeof *p.x),
+                 .edges = malloc((size_t)N * cols * sizeof *p.edges),
+                 .bias = op->bias == b1i_slot_none ? NULL : vector_here(b, op->bias),
+                 .y = b->val[op->out].x,
+                 .bound = b->val[op->out].bound,
+                 .from = op->out == b1i_v_logits ? b->logits_from : 0,
+                 .n = b->n};
+    assert_true(p.x && p.edges);
+    round_input(b, op->in[0], &p);
     b1i_pool_run(workers, product_share, &p);
-    const b1i_type type = b->val[op->in[0]].computed ? b1i_type_bf16 : b1i_type_f32;
     for (int row = p.from; row < b->n; row++) {
-        double off = (double)b1i_op_tolerance(op->id, type, t->cols) * largest(row_of(b, op->out, row), (int)t->rows);
-        for (int64_t o = 0; o < t->rows; o++) bound_of(b, op->out, row)[o] = off;
+        const double own =
+            (double)b1i_op_tolerance(op->id, b1i_type_f32, t->cols) * largest(row_of(b, op->out, row), (int)t->rows);
+        for (int64_t o = 0; o < t->rows; o++) bound_of(b, op->out, row)[o] += own;
     }
-    free(x);
-    free(bias);
+    free(p.x);
+    free(p.edges);
+    free(p.bias);
 }
 
 static void op_rope(bench *b, const b1i_op *op)
@@ -509,7 +547,6 @@ static void do_op(bench *b, const b1i_op *op)
     default:
         fail_msg("op %d has no check", (int)op->id);
     }
-    if (op->out != b1i_v_none) b->val[op->out].computed = true;
 }
 
 /* ---- an item ---- */
