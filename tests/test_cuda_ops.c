@@ -4,7 +4,7 @@
  * poisoned with NaN, its launches run, and each output is compared with the same ops in double. Real and ragged
  * shapes, every weight format, 1 to 8 rows of one sequence and of several.
  *
- * How far an output may lie off follows from types and lengths alone (u = 2^-24, b1i_op_tolerance), per row:
+ * How far an output may lie off follows from types, lengths and the reference alone (u = 2^-24, b1i_op_tolerance):
  *   norm       what its f32 operations can make of an element at most, see norm_row()
  *   linear     its tolerance for f32 of the largest output, for its input is bf16 here and there; where the input is
  *              normalised inside the launch, the weight times the step from one bf16 to the next of every element that
