@@ -59,7 +59,8 @@ static b1_status softmax_row(const char *what, const float *x, const float *y, i
     double squares = 0, most = -INFINITY, sum = 0, sum_off = 0;
     for (int i = 0; i < width; i++) squares += (double)x[i] * (double)x[i];
     double root = sqrt(squares / width + 1e-6), rho = ((adds + 3) / 2.0 + 3) * U;
-    for (int i = 0; i < width; i++) most = fmax(most, (double)x[i] / root);
+    for (int i = 0; i < width; i++)
+        if ((double)x[i] / root > most) most = (double)x[i] / root;
     for (int i = 0; i < width; i++) {
         double z = (double)x[i] / root, e = exp(z - most);
         sum += e;
