@@ -178,7 +178,7 @@ static b1_status draw(const panel *panels, int count, const char *group, bool gp
     if (!f) return b1i_fail_memory(err, sizeof *f);
     for (int i = 0; i < count; i++) {
         whole += TITLE + height_of(&panels[i]);
-        most = fmax(most, panels[i].span_us);
+        if (panels[i].span_us > most) most = panels[i].span_us;
     }
     f->wide = true;
     b1i_text_printf(&f->title, "Timelines%s%s", group[0] ? ", " : "", group);
