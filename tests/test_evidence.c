@@ -705,7 +705,8 @@ static void commands_are_kept(void **state)
     char *why = text_of(folder, "profile/missing.stderr");
     assert_string_equal(out, "out\n");
     assert_string_equal(bad, "bad\n");
-    assert_non_null(strstr(why, "no-such-program-here"));
+    /* An emulator's vfork is a fork: the reason stays in the child. */
+    if (!getenv("B1_EMULATED")) assert_non_null(strstr(why, "no-such-program-here"));
     assert_false(is_there(folder, "profile/secret.stdout"));
     b1i_free(out);
     b1i_free(bad);
