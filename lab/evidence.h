@@ -52,9 +52,9 @@ b1_status b1i_evidence_append(b1i_evidence *evidence, const char *lines, size_t 
 b1_status b1i_evidence_cut(b1i_evidence *evidence, uint64_t bytes, b1_error *err);
 
 /* Runs a program without a shell, its output into profile/NAME.stdout and .stderr (or left out where `private`: then
- * their hashes are kept), and keeps a record for commands.json, in which paths are file names alone or begin with "DIR",
- * the run's directory. A program that is missing or fails is recorded and no
- * failure: *exit_code is then 127 or its own. */
+ * their hashes are kept), and keeps a record for commands.json, in which paths are file names alone or begin with
+ * "DIR", the run's directory. A program that is missing or fails is recorded and no failure: *exit_code is then 127 or
+ * its own. */
 b1_status b1i_evidence_command(b1i_evidence *evidence, const char *name, const char *const *argv, bool private_output,
                                int *exit_code, b1_error *err);
 

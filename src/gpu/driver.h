@@ -93,7 +93,7 @@ struct b1i_gpu {
     int running;
     const char *running_name;
     const char *beside_name; /* the kernel that was started beside and not waited for; NULL: none */
-    bool blocking; /* CUDA_LAUNCH_BLOCKING: a launch of a stream returns when its kernel has ended */
+    bool blocking;           /* CUDA_LAUNCH_BLOCKING: a launch of a stream returns when its kernel has ended */
     bool poisoned;
     b1_error poison;
 };
