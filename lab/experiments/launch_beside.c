@@ -113,15 +113,14 @@ static volatile b1i_beside_word *words_of(const b1i_beside *b)
 
 static void tell_stop(const b1i_beside *b)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    *stop_of(b) = b->args.turn;
+    __atomic_store_n(stop_of(b), b->args.turn, __ATOMIC_SEQ_CST);
 }
 
 static bool all_run(const b1i_launch *l)
 {
     const b1i_beside *b = l->beside;
     for (int u = 0; u < l->units; u++)
-        if (words_of(b)[u].running != b->args.turn) return false;
+        if (__atomic_load_n(&words_of(b)[u].running, __ATOMIC_ACQUIRE) != b->args.turn) return false;
     return true;
 }
 
@@ -142,7 +141,6 @@ static b1_status start_kernel(b1i_launch *l, b1_error *err)
         }
         b1i_cpu_relax();
     }
-    atomic_thread_fence(memory_order_acquire);
 fail:
     return st;
 }
