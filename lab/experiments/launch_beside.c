@@ -111,10 +111,7 @@ static volatile b1i_beside_word *words_of(const b1i_beside *b)
     return (volatile b1i_beside_word *)(void *)((char *)b->pinned + STOP_BYTES);
 }
 
-static void tell_stop(const b1i_beside *b)
-{
-    __atomic_store_n(stop_of(b), b->args.turn, __ATOMIC_SEQ_CST);
-}
+static void tell_stop(const b1i_beside *b) { __atomic_store_n(stop_of(b), b->args.turn, __ATOMIC_SEQ_CST); }
 
 static bool all_run(const b1i_launch *l)
 {
