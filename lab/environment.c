@@ -5,6 +5,7 @@
 #include "lab/environment.h"
 
 #include "gpu/gpu.h"
+#include "lab/files.h"
 #include "lab/machine.h"
 
 #include <dirent.h>
@@ -19,20 +20,10 @@
 
 /* ---- small readings ---- */
 
-static bool first_line(const char *path, char *line, size_t bytes)
-{
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    bool got = fgets(line, (int)bytes, f) != NULL;
-    fclose(f);
-    if (got) line[strcspn(line, "\n")] = 0;
-    return got && line[0];
-}
-
 static json_t *number_of(const char *path, double scale)
 {
     char line[64];
-    return first_line(path, line, sizeof line) ? json_real(strtod(line, NULL) * scale) : json_null();
+    return b1i_machine_first_line(path, line, sizeof line) ? json_real(strtod(line, NULL) * scale) : json_null();
 }
 
 /* Which container this is, as far as one says so. */
@@ -43,7 +34,7 @@ static json_t *container(void)
     } marks[] = {{"/.dockerenv", "docker"}, {"/run/.containerenv", "podman"}};
     char line[128];
     const char *said = getenv("container");
-    if (first_line("/run/systemd/container", line, sizeof line)) return json_string(line);
+    if (b1i_machine_first_line("/run/systemd/container", line, sizeof line)) return json_string(line);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (access(marks[i].file, F_OK) == 0) return json_string(marks[i].name);
     if (said && *said) return json_string(said);
@@ -142,8 +133,6 @@ static json_t *options_json(const b1i_lab *lab)
                      o->ncu);
 }
 
-static json_t *text_or_null(const char *text) { return *text ? json_string(text) : json_null(); }
-
 b1_status b1i_environment_write(const b1i_lab *lab, const json_t *processes, const b1i_process *now, b1_error *err)
 {
     double elapsed;
@@ -151,7 +140,7 @@ b1_status b1i_environment_write(const b1i_lab *lab, const json_t *processes, con
     json_t *record = json_pack(
         "{s:s,s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f,s:s,s:o}", "schema", "batchone.environment/1", "run",
         lab->plan.run, "experiment", lab->plan.experiment, "device", lab->plan.device, "options", options_json(lab),
-        "version", b1_version(), "binary_sha256", text_or_null(lab->plan.binary), "machine", b1i_machine_record(),
+        "version", b1_version(), "binary_sha256", b1i_lab_text(lab->plan.binary), "machine", b1i_machine_record(),
         "container", container(), "gpu", gpu(lab), "cuda", cuda(lab), "libraries", libraries(), "globaltimer_tick_ns",
         lab->tick_ns > 0 ? json_real(lab->tick_ns) : json_null(), "elapsed_s", elapsed, "elapsed_excludes",
         "start of the process, analysis, hashing and writing of the manifest, verification, reports, and processes of "
@@ -167,7 +156,7 @@ static json_t *running(void)
 {
     char line[128];
     int count;
-    if (!first_line("/proc/loadavg", line, sizeof line) || sscanf(line, "%*s %*s %*s %d/", &count) != 1)
+    if (!b1i_machine_first_line("/proc/loadavg", line, sizeof line) || sscanf(line, "%*s %*s %*s %d/", &count) != 1)
         return json_null();
     return json_integer(count);
 }

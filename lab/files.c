@@ -86,6 +86,8 @@ bool b1i_lab_name_ok(const char *name)
 
 json_t *b1i_lab_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+json_t *b1i_lab_text(const char *text) { return text && *text ? json_string(text) : json_null(); }
+
 /* ---- what lies in a directory ---- */
 
 void b1i_names_free(b1i_names *names)

@@ -20,6 +20,8 @@ b1_status b1i_lab_read_json(const char *directory, const char *name, json_t **ou
 bool b1i_lab_name_ok(const char *name);
 /* A number, null where it is not finite; NULL: no memory. */
 json_t *b1i_lab_number(double value);
+/* A string, null where there is none or it is empty; NULL: no memory. */
+json_t *b1i_lab_text(const char *text);
 /* The names (relative, folders with a '/' at their end) of all that lies in the directory, sorted by strcmp; what is
  * neither a file nor a folder has an '@' at its end. */
 typedef struct b1i_names {

@@ -25,8 +25,7 @@ static const char *const SIMD[] = {
     "asimddp",  "asimdhp",  "bf16",        "i8mm",        "sve",      "sve2",
 };
 
-/* The first line of a small file without its line end; false where there is none. */
-static bool first_line(const char *path, char *line, size_t bytes)
+bool b1i_machine_first_line(const char *path, char *line, size_t bytes)
 {
     FILE *f = fopen(path, "re");
     if (!f) return false;
@@ -63,7 +62,7 @@ static bool cpuinfo(const char *const *keys, char *value, size_t bytes)
 void b1i_machine_cpu(char *name, size_t bytes)
 {
     static const char *const keys[] = {"model name", "Model", "Hardware", NULL};
-    if (!cpuinfo(keys, name, bytes) && !first_line("/sys/firmware/devicetree/base/model", name, bytes))
+    if (!cpuinfo(keys, name, bytes) && !b1i_machine_first_line("/sys/firmware/devicetree/base/model", name, bytes))
         snprintf(name, bytes, "unknown");
 }
 
@@ -98,15 +97,15 @@ static bool cache_at(int cpu, int i, cache *c)
     char path[128], text[64];
     const char *at = "/sys/devices/system/cpu/cpu%d/cache/index%d/%s";
     snprintf(path, sizeof path, at, cpu, i, "level");
-    if (!first_line(path, text, sizeof text)) return false;
+    if (!b1i_machine_first_line(path, text, sizeof text)) return false;
     c->level = atoi(text);
     snprintf(path, sizeof path, at, cpu, i, "type");
-    if (!first_line(path, c->kind, sizeof c->kind)) c->kind[0] = 0;
+    if (!b1i_machine_first_line(path, c->kind, sizeof c->kind)) c->kind[0] = 0;
     snprintf(path, sizeof path, at, cpu, i, "shared_cpu_list");
-    if (!first_line(path, c->cpus, sizeof c->cpus)) c->cpus[0] = 0;
+    if (!b1i_machine_first_line(path, c->cpus, sizeof c->cpus)) c->cpus[0] = 0;
     snprintf(path, sizeof path, at, cpu, i, "size");
     c->bytes = 0;
-    if (first_line(path, text, sizeof text)) {
+    if (b1i_machine_first_line(path, text, sizeof text)) {
         char *unit;
         c->bytes = strtoull(text, &unit, 10);
         c->bytes <<= *unit == 'K' ? 10 : *unit == 'M' ? 20 : *unit == 'G' ? 30 : 0;
@@ -164,7 +163,7 @@ uint64_t b1i_machine_throttle_count(void)
         for (size_t i = 0; i < 2; i++) {
             char path[128], text[32];
             snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%ld/thermal_throttle/%s", cpu, names[i]);
-            if (!first_line(path, text, sizeof text)) break;
+            if (!b1i_machine_first_line(path, text, sizeof text)) break;
             sum += strtoull(text, NULL, 10);
         }
     return sum;
@@ -183,8 +182,8 @@ static json_t *hypervisor(void)
     static const char *const keys[] = {"flags", NULL};
     static char flags[8192];
     char name[128];
-    if (first_line("/sys/hypervisor/type", name, sizeof name)) return json_string(name);
-    if (first_line("/sys/class/dmi/id/sys_vendor", name, sizeof name) && strstr(name, "QEMU"))
+    if (b1i_machine_first_line("/sys/hypervisor/type", name, sizeof name)) return json_string(name);
+    if (b1i_machine_first_line("/sys/class/dmi/id/sys_vendor", name, sizeof name) && strstr(name, "QEMU"))
         return json_string("kvm");
     if (cpuinfo(keys, flags, sizeof flags) && has_word(flags, "hypervisor")) return json_string("unnamed");
     return json_null();
@@ -193,7 +192,7 @@ static json_t *hypervisor(void)
 static json_t *line_or_null(const char *path)
 {
     char line[256];
-    return first_line(path, line, sizeof line) ? json_string(line) : json_null();
+    return b1i_machine_first_line(path, line, sizeof line) ? json_string(line) : json_null();
 }
 
 json_t *b1i_machine_record(void)

@@ -21,6 +21,8 @@ void b1i_machine_cpu(char *name, size_t bytes);
 uint64_t b1i_machine_cache_bytes(void);
 /* How often the CPU has throttled for heat since boot, summed over CPUs; 0 where it is not counted. */
 uint64_t b1i_machine_throttle_count(void);
+/* The first line of a small file (of /proc, /sys) without its line end; false where there is none. */
+bool b1i_machine_first_line(const char *path, char *line, size_t bytes);
 /* UTC, ISO 8601, into `text` [≥ 21 bytes]. */
 void b1i_machine_date(char *text, size_t bytes);
 

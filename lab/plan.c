@@ -73,13 +73,11 @@ static json_t *kinds_json(unsigned kinds)
     return list;
 }
 
-static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
-
 static json_t *cell_json(const b1i_lab_plan *plan, const b1i_lab_plan_cell *c)
 {
     return json_pack("{s:s,s:s,s:o,s:o,s:i,s:o,s:O}", "cell", c->name, "status", b1i_cell_status_names[c->status],
-                     "message", text_or_null(c->message), "kinds", kinds_json(c->kinds), "depth", c->depth, "twin_of",
-                     text_or_null(c->twin_of < 0 ? NULL : plan->cells[c->twin_of].name), "facts", c->facts);
+                     "message", b1i_lab_text(c->message), "kinds", kinds_json(c->kinds), "depth", c->depth, "twin_of",
+                     b1i_lab_text(c->twin_of < 0 ? NULL : plan->cells[c->twin_of].name), "facts", c->facts);
 }
 
 json_t *b1i_lab_plan_json(const b1i_lab_plan *plan)
@@ -92,10 +90,10 @@ json_t *b1i_lab_plan_json(const b1i_lab_plan *plan)
         }
     return json_pack("{s:s,s:s,s:s,s:s,s:o,s:b,s:i,s:i,s:I,s:o,s:o,s:o}", "schema", SCHEMA, "run", plan->run,
                      "experiment", plan->experiment, "device", plan->device, "device_name",
-                     text_or_null(plan->device_name), "quick", plan->quick, "threads", plan->threads, "rounds",
+                     b1i_lab_text(plan->device_name), "quick", plan->quick, "threads", plan->threads, "rounds",
                      plan->rounds, "seed", (json_int_t)plan->seed, "warm_sm_mhz",
                      plan->warm_mhz > 0 ? json_real(plan->warm_mhz) : json_null(), "binary_sha256",
-                     text_or_null(plan->binary), "cells", cells);
+                     b1i_lab_text(plan->binary), "cells", cells);
 }
 
 /* ---- from JSON ---- */
