@@ -62,9 +62,7 @@ typedef struct b1i_lab_op {
  * last call, on a device where nothing is under way; 0 where there is none. GPU: cuStreamBeginCapture …
  * cuStreamEndCapture; cuGraphInstantiate; cuGraphUpload and the wait for it. CPU, mode graph: `capture_ns` is the
  * making of the plan. */
-typedef struct b1i_lab_setup {
-    uint64_t capture_ns, instantiate_ns, upload_ns;
-} b1i_lab_setup;
+typedef b1i_gpu_graph_setup b1i_lab_setup;
 
 typedef struct b1i_lab_work b1i_lab_work;
 

@@ -57,9 +57,7 @@ static b1_status make_graphs(b1i_lab_work *work, b1_error *err)
         B1I_TRY(b1i_gpu_graph_create(gpu, work->launches + (size_t)i * (size_t)work->count, work->count,
                                      work->mode == b1i_lab_pdl, &work->graphs[i], err));
     }
-    b1i_gpu_graph_setup setup;
-    b1i_gpu_graph_get_setup(work->graphs[0], &setup);
-    work->setup = (b1i_lab_setup){setup.capture_ns, setup.instantiate_ns, setup.upload_ns};
+    b1i_gpu_graph_get_setup(work->graphs[0], &work->setup);
     b1i_free(work->launches); /* the graphs have copies */
     work->launches = NULL;
 fail:
