@@ -42,6 +42,18 @@ uint64_t b1i_cells_cache_bytes(b1i_lab_device *device)
     return bytes ? bytes : 64ull << 20;
 }
 
+unsigned b1i_cells_alone_bytes(b1i_gpu *gpu) { return (unsigned)b1i_gpu_get_info(gpu)->shared_bytes_sm / 2 + 1024; }
+
+b1_status b1i_cells_twins(b1i_lab *lab, const char *place, b1_error *err)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s/separate_stream", place);
+    b1_status st = b1i_lab_add_twin(lab, name, err);
+    if (st != B1_OK) return st;
+    snprintf(name, sizeof name, "%s/fused_graph", place);
+    return b1i_lab_add_twin(lab, name, err);
+}
+
 /* Adds what making the graph took; `graph` is taken over, and returned. */
 static json_t *with_setup(json_t *graph, const b1i_lab_setup *setup)
 {
@@ -58,6 +70,7 @@ b1_status b1i_cells_graph(b1i_lab *lab, const char *cell, b1i_lab_work *work, b1
     b1i_evidence *evidence = b1i_lab_get_evidence(lab);
     json_t *graph = NULL;
     char file[192], name[224], *path = NULL;
+    if (!b1i_lab_cell_ok(lab, cell)) return B1_OK;
     B1I_TRY(b1i_lab_work_graph(work, &graph, err));
     if (!graph) return B1_OK;
     graph = with_setup(graph, b1i_lab_work_setup(work));

@@ -20,8 +20,14 @@ b1_status b1i_cells_room(b1i_lab_device *device, const char *what, uint64_t byte
  * its last. Where it is not known, 64 MiB. */
 uint64_t b1i_cells_cache_bytes(b1i_lab_device *device);
 
+/* Shared memory of a block that leaves no room for a second one on an SM. */
+unsigned b1i_cells_alone_bytes(b1i_gpu *gpu);
+
+/* Twins of the slowest and of the fastest way to submit what "PLACE/…" does: separate_stream, fused_graph. */
+b1_status b1i_cells_twins(b1i_lab *lab, const char *place, b1_error *err);
+
 /* graphs/CELL.dot and graphs/CELL.json (what the driver says of its nodes and edges, what making it took); nothing
- * where the work has no graph of the driver's. */
+ * where the cell was not measured or its work has no graph of the driver's. */
 b1_status b1i_cells_graph(b1i_lab *lab, const char *cell, b1i_lab_work *work, b1_error *err);
 
 #endif

@@ -337,7 +337,7 @@ static b1_status after(b1i_lab *lab, void *state, b1_error *err)
     b1_status st = B1_OK;
     const b1i_launch *l = state;
     for (const b1i_chain_cell *c = l->chains; st == B1_OK && c; c = c->next)
-        if (b1i_lab_cell_ok(lab, c->name)) st = b1i_cells_graph(lab, c->name, c->work.work, err);
+        st = b1i_cells_graph(lab, c->name, c->work.work, err);
     return st;
 }
 

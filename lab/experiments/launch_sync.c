@@ -11,6 +11,7 @@
  * them are resident, or the cell is not run.
  */
 #include "base/threads.h"
+#include "lab/experiments/cells.h"
 #include "lab/experiments/launch.h"
 
 #include <stdio.h>
@@ -58,13 +59,13 @@ static b1_status units_fit(const b1i_sync_cell *c, b1_error *err)
     return B1_OK;
 }
 
-/* Shared memory that leaves no room for a second block on an SM, asked of the driver. */
+/* Keeps a second block off an SM, and asks the driver whether it does. */
 static b1_status reserve(const b1i_launch *l, const char *name, unsigned *shared_bytes, b1_error *err)
 {
     b1_status st;
     int blocks = 0;
     b1i_gpu_kernel *kernel;
-    *shared_bytes = (unsigned)b1i_gpu_get_info(l->gpu)->shared_bytes_sm / 2 + 1024;
+    *shared_bytes = b1i_cells_alone_bytes(l->gpu);
     B1I_TRY(b1i_gpu_kernel_get(l->gpu, name, *shared_bytes, &kernel, err));
     B1I_TRY(b1i_gpu_occupancy(l->gpu, kernel, B1I_SYNC_THREADS, *shared_bytes, &blocks, err));
     if (blocks != 1) st = b1i_fail(err, B1_UNSUPPORTED, "%s must have one block an SM, and %d would fit", name, blocks);

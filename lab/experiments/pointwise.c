@@ -252,26 +252,17 @@ static b1_status add_cell(pointwise *p, size *s, bool fused, int mode, b1_error 
     return b1i_lab_add(p->lab, &spec, err);
 }
 
-/* Twins are of the slowest and of the fastest way to submit a chain. */
-static b1_status add_twins(pointwise *p, const size *s, b1_error *err)
-{
-    char name[64];
-    snprintf(name, sizeof name, "n=%lld/separate_stream", (long long)s->count);
-    b1_status st = b1i_lab_add_twin(p->lab, name, err);
-    if (st != B1_OK) return st;
-    snprintf(name, sizeof name, "n=%lld/fused_graph", (long long)s->count);
-    return b1i_lab_add_twin(p->lab, name, err);
-}
-
 static b1_status add_size(pointwise *p, int64_t count, bool rotating, b1_error *err)
 {
     b1_status st = B1_OK;
+    char place[32];
     size *s = &p->sizes[p->size_count++];
     *s = (size){.count = count, .rotating = rotating, .sets = sets_of(p, count, rotating)};
     s->stride = ((size_t)count * sizeof(float) + 255) & ~(size_t)255;
     for (int v = 0; v < VARIANTS; v++)
         for (int mode = 0; mode < b1i_lab_modes; mode++) B1I_TRY(add_cell(p, s, v == 1, mode, err));
-    if (!rotating) B1I_TRY(add_twins(p, s, err));
+    snprintf(place, sizeof place, "n=%lld", (long long)count);
+    if (!rotating) B1I_TRY(b1i_cells_twins(p->lab, place, err));
 fail:
     return st;
 }
@@ -296,11 +287,9 @@ fail:
 static b1_status after(b1i_lab *lab, void *state, b1_error *err)
 {
     b1_status st = B1_OK;
-    pointwise *p = state;
-    for (int i = 0; st == B1_OK && i < p->cell_count; i++) {
-        cell *c = &p->cells[i];
-        if (b1i_lab_cell_ok(lab, c->name)) st = b1i_cells_graph(lab, c->name, c->work.work, err);
-    }
+    const pointwise *p = state;
+    for (int i = 0; st == B1_OK && i < p->cell_count; i++)
+        st = b1i_cells_graph(lab, p->cells[i].name, p->cells[i].work.work, err);
     return st;
 }
 

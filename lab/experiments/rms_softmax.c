@@ -241,25 +241,16 @@ static b1_status add_cell(softmax *p, size *s, b1i_softmax_variant variant, int 
     return b1i_lab_add(p->lab, &spec, err);
 }
 
-/* A twin of the slowest and one of the fastest way to submit. */
-static b1_status add_twins(softmax *p, const size *s, b1_error *err)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%dx%d/separate_stream", s->rows, s->width);
-    b1_status st = b1i_lab_add_twin(p->lab, name, err);
-    if (st != B1_OK) return st;
-    snprintf(name, sizeof name, "%dx%d/fused_graph", s->rows, s->width);
-    return b1i_lab_add_twin(p->lab, name, err);
-}
-
 static b1_status add_size(softmax *p, int rows, int width, b1_error *err)
 {
     b1_status st = B1_OK;
+    char place[32];
     size *s = &p->sizes[p->size_count++];
     *s = (size){.rows = rows, .width = width};
     for (int v = 0; v < b1i_softmax_variants; v++)
         for (int mode = 0; mode < b1i_lab_modes; mode++) B1I_TRY(add_cell(p, s, (b1i_softmax_variant)v, mode, err));
-    B1I_TRY(add_twins(p, s, err));
+    snprintf(place, sizeof place, "%dx%d", rows, width);
+    B1I_TRY(b1i_cells_twins(p->lab, place, err));
 fail:
     return st;
 }
@@ -285,11 +276,9 @@ fail:
 static b1_status after(b1i_lab *lab, void *state, b1_error *err)
 {
     b1_status st = B1_OK;
-    softmax *p = state;
-    for (int i = 0; st == B1_OK && i < p->cell_count; i++) {
-        cell *c = &p->cells[i];
-        if (b1i_lab_cell_ok(lab, c->name)) st = b1i_cells_graph(lab, c->name, c->work.work, err);
-    }
+    const softmax *p = state;
+    for (int i = 0; st == B1_OK && i < p->cell_count; i++)
+        st = b1i_cells_graph(lab, p->cells[i].name, p->cells[i].work.work, err);
     return st;
 }
 

@@ -166,7 +166,7 @@ static b1_status look_at_occupancy(tiles *t, b1_error *err)
     b1i_gpu *gpu = b1i_lab_device_gpu(t->device);
     const b1i_gpu_info *info = b1i_gpu_get_info(gpu);
     const b1i_tiles_args args = {.jobs = JOBS};
-    t->shared_bytes = (unsigned)info->shared_bytes_sm / 2 + 1024;
+    t->shared_bytes = b1i_cells_alone_bytes(gpu);
     if (t->shared_bytes > (unsigned)info->shared_bytes_block)
         return b1i_fail(err, B1_UNSUPPORTED,
                         "a block of this GPU cannot have %u bytes of shared memory (%d at most), so "
