@@ -141,6 +141,24 @@ static inline void rig_drive_all(lab_rig *r)
     }
 }
 
+/* Every allocation of the experiment's first cell may fail, and nothing is left behind. */
+static inline void rig_nothing_leaks(const b1i_experiment *experiment)
+{
+    const long before = b1i_alloc_live();
+    for (long at = 0;; at++) {
+        lab_rig r;
+        lab_rig_open(&r, experiment, false, true);
+        b1i_alloc_fail_at(at);
+        const b1_status st = lab_rig_drive(&r, 0);
+        b1i_alloc_fail_at(-1);
+        lab_rig_close(&r);
+        assert_int_equal(b1i_alloc_live(), before);
+        if (st == B1_OK) break;
+        assert_int_equal(st, B1_MEMORY);
+        assert_true(at < 1000);
+    }
+}
+
 /* ---- wrong outputs ---- */
 static const char *plant_in; /* of this cell */
 static size_t plant_at;      /* this float is off by a thousandth */

@@ -169,19 +169,7 @@ static void a_wrong_output_is_caught(void **state)
 static void nothing_leaks(void **state)
 {
     (void)state;
-    const long before = b1i_alloc_live();
-    for (long at = 0;; at++) {
-        lab_rig r;
-        lab_rig_open(&r, &b1i_experiment_pointwise, false, true);
-        b1i_alloc_fail_at(at);
-        const b1_status st = lab_rig_drive(&r, 0);
-        b1i_alloc_fail_at(-1);
-        lab_rig_close(&r);
-        assert_int_equal(b1i_alloc_live(), before);
-        if (st == B1_OK) break;
-        assert_int_equal(st, B1_MEMORY);
-        assert_true(at < 1000);
-    }
+    rig_nothing_leaks(&b1i_experiment_pointwise);
 }
 
 int main(void)
