@@ -4,12 +4,12 @@
  * or a document. A cell that cannot run is kept with its status and the sentence that says why.
  */
 #include "app/app.h"
-#include "app/cells.h"
 #include "app/executors.h"
-#include "app/gpus.h"
 #include "app/output.h"
 #include "base/threads.h"
+#include "lab/bench_cell.h"
 #include "lab/cell.h"
+#include "lab/gpus.h"
 #include "lab/machine.h"
 
 #include <math.h>
@@ -77,6 +77,26 @@ typedef struct bench {
     int threads;
 } bench;
 
+/* A row on stdout; `first` puts the headings before it. */
+static void print_cell(const b1i_cell *c, bool first)
+{
+    const b1i_bench_result *r = &c->result;
+    int width = strcmp(c->device, "cpu") == 0 ? 12 : 15; /* separate_stream */
+    if (first)
+        printf("%-36s %-8s %-*s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", width, "executor", "context",
+               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
+    printf("%-36s %-8s %-*s %7d ", c->model, c->weights, width, c->executor, c->context);
+    if (c->message) {
+        printf("%s: %s\n", c->status, c->message);
+    } else {
+        char prefill[32] = "-";
+        if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
+        printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
+               r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
+    }
+    fflush(stdout);
+}
+
 /* Puts the cell into the document or the table. */
 static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
 {
@@ -89,7 +109,7 @@ static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
     c->device_bytes = b->info.device_bytes;
     b1i_progress_end(&b->progress);
     if (!b->options->json)
-        b1i_cell_print(c, b->done == 0);
+        print_cell(c, b->done == 0);
     else if (json_array_append_new(b->cells, b1i_cell_json(c)) != 0)
         return b1i_fail(err, B1_MEMORY, "not enough memory for the JSON document");
     b->done++;

@@ -5,7 +5,7 @@
  */
 #include "app/app.h"
 #include "app/ceiling_file.h"
-#include "app/gpus.h"
+#include "lab/gpus.h"
 #include "app/output.h"
 
 #include <math.h>

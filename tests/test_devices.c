@@ -3,9 +3,9 @@
  * Devices by name, the executors of each, datasheets by the driver's names, and what a cell of a GPU looks like: all
  * that needs no GPU.
  */
-#include "app/cells.h"
+#include "lab/bench_cell.h"
 #include "app/executors.h"
-#include "app/gpus.h"
+#include "lab/gpus.h"
 #include "lab/ceiling.h"
 #include "lab/device.h"
 

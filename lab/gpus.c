@@ -2,7 +2,7 @@
  *
  * data/gpus.json, put into the binary by the assembler, so that the command needs no file beside it.
  */
-#include "app/gpus.h"
+#include "lab/gpus.h"
 
 #include <string.h>
 

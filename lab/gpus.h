@@ -2,8 +2,8 @@
  *
  * data/gpus.json, built into the command.
  */
-#ifndef APP_GPUS_H
-#define APP_GPUS_H
+#ifndef LAB_GPUS_H
+#define LAB_GPUS_H
 
 #include <jansson.h>
 

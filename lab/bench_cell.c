@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A cell as JSON and as a row. See cells.h.
+ * A cell as JSON. See bench_cell.h.
  */
-#include "app/cells.h"
+#include "lab/bench_cell.h"
 
-#include "app/output.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "lab/files.h"
 
 static json_t *slice_list(const b1i_bench_result *r)
 {
@@ -23,7 +20,7 @@ static json_t *slice_list(const b1i_bench_result *r)
 }
 
 static json_t *bytes_or_null(bool ok, uint64_t bytes) { return ok ? json_integer((json_int_t)bytes) : json_null(); }
-static json_t *number_or_null(bool ok, double x) { return ok ? b1i_json_number(x) : json_null(); }
+static json_t *number_or_null(bool ok, double x) { return ok ? b1i_lab_number(x) : json_null(); }
 
 /* The figures are all there, null where the cell has none. A CPU's peak is unknown, and so are t_floor and r_floor. */
 json_t *b1i_cell_json(const b1i_cell *c)
@@ -55,23 +52,4 @@ json_t *b1i_cell_json(const b1i_cell *c)
     json_object_set_new(j, "verdict", ok ? json_string(b1i_verdict_names[r->verdict]) : json_null());
     json_object_set_new(j, "message", c->message ? json_string(c->message) : json_null());
     return j;
-}
-
-void b1i_cell_print(const b1i_cell *c, bool first)
-{
-    const b1i_bench_result *r = &c->result;
-    int width = strcmp(c->device, "cpu") == 0 ? 12 : 15; /* separate_stream */
-    if (first)
-        printf("%-36s %-8s %-*s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", width, "executor", "context",
-               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
-    printf("%-36s %-8s %-*s %7d ", c->model, c->weights, width, c->executor, c->context);
-    if (c->message) {
-        printf("%s: %s\n", c->status, c->message);
-    } else {
-        char prefill[32] = "-";
-        if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
-        printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
-               r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
-    }
-    fflush(stdout);
 }

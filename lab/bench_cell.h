@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A cell of the bench as it is shown: an object of the document, or a row of the table.
+ * A cell of the bench as an object of its document (batchone.bench/1).
  */
-#ifndef APP_CELLS_H
-#define APP_CELLS_H
+#ifndef LAB_BENCH_CELL_H
+#define LAB_BENCH_CELL_H
 
 #include "lab/bench.h"
 
@@ -23,7 +23,5 @@ typedef struct b1i_cell {
 
 /* A new reference; NULL: no memory. */
 json_t *b1i_cell_json(const b1i_cell *cell);
-/* A row on stdout; `first` puts the headings before it. */
-void b1i_cell_print(const b1i_cell *cell, bool first);
 
 #endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One setting measured in this process, by the bench's protocol (bench.h): our own engine, or an outside stack between
+ * two readings of the ceiling.
+ *
+ * cell.json, schema batchone.cell/1: all keys of a cell of batchone.bench/1 (bench_cell.h), and
+ *   "id", "session", "kind": "decode", "architecture", "dtype" (of the KV cache and activations, "bf16"), "attention"
+ *   (what computes it: "split-kv", …, or the stack's word), "batch", "layers", "parameters", "kernels": {"step"
+ * (kernels or dispatches of a step), "layer_min", "layer_max", "outside" (those of no layer), "from": "plan" | "graph"
+ * | "profile"} or null, "source": "batchone" or {"stack", "version", "command"}, "device_name", "device_uuid",
+ *   "t_arithmetic_ms" (2 · parameters of matrices · batch / the datasheet's bf16 rate; null: not known), "cv" (standard
+ *   deviation over mean of the steps), "modes": null or {"low_ms", "high_ms", "step" (index of the first step of the
+ *   second level; null: they alternate), "sm_mhz": [at the beginning, at the end] or null}, "energy":
+ * {"joules_per_token", "source", "tokens"} or null, "machine" (b1i_machine_record), "binary_sha256", "version", "date",
+ * "elapsed_s"; of a stack also "harness_ns": [[…]] (the harness's own stamps, by slice). The verdict is `drifting`
+ * where there are two modes (modes.h). bytes of a step of batch b: W + b · K.
+ */
+#ifndef LAB_STUDY_MEASURE_H
+#define LAB_STUDY_MEASURE_H
+
+#include "lab/setting.h"
+
+/* An engine that is open, with what its ceiling is read from: for several cells of the same model, device, weights and
+ * threads in one process (A/B, explain). */
+typedef struct b1i_subject b1i_subject;
+typedef struct b1i_measure_options {
+    bool (*cancelled)(void);
+    bool (*progress)(void *user, const char *what, uint64_t done, uint64_t total); /* of loading; may be NULL */
+    void *progress_user;
+} b1i_measure_options;
+
+/* B1_MEMORY, B1_UNSUPPORTED, B1_DEVICE, …: as opening the engine. A stack opens nothing but the ceiling. */
+b1_status b1i_subject_open(const b1i_setting *setting, const b1i_measure_options *options, b1i_subject **out,
+                           b1_error *err);
+void b1i_subject_close(b1i_subject *subject);
+/* Whether a cell of `setting` can be measured on it. */
+bool b1i_subject_fits(const b1i_subject *subject, const b1i_setting *setting);
+/* Measures; *cell is a new reference with status and figures, also where the cell could not run (B1_OK). `profile` may
+ * be NULL; else what the setting's profile pass gave, or NULL. Fails only with B1_CANCELLED, and B1_MEMORY for the
+ * document itself. */
+b1_status b1i_subject_measure(b1i_subject *subject, const b1i_setting *setting, const b1i_measure_options *options,
+                              json_t **cell, json_t **profile, b1_error *err);
+/* The three in one, a subject that does not open being a cell with that status. */
+b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_options *options, json_t **cell,
+                              json_t **profile, b1_error *err);
+
+/* Recomputes a cell's figures from its slices and bytes; `say` gets a line for each that does not follow. */
+void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line), void *user);
+/* Writes a folder DIRECTORY/cells/ID of these documents (references are taken), with its own manifest: under another
+ * name, synced, then renamed. B1_ARGUMENT: it is there already. */
+typedef struct b1i_cell_file {
+    const char *name; /* "cell.json" */
+    json_t *json;     /* NULL: none */
+} b1i_cell_file;
+b1_status b1i_cell_write(const char *directory, const char *id, const b1i_cell_file *files, size_t count,
+                         b1_error *err);
+/* Checks a written folder's own manifest. */
+b1_status b1i_cell_whole(const char *directory, const char *id, void (*say)(void *user, const char *line), void *user,
+                         bool *holds, b1_error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An outside stack: any program that measures one cell and says so in lines of JSON.
+ *
+ * It is started by /bin/sh -c COMMAND in a process group of its own. It reads one line:
+ *   {"schema": "batchone.stack/1", "model", "synthetic", "architecture", "weights", "context", "batch", "warmup",
+ *    "steps", "weight_bytes", "kv_bytes", "device", "threads", "profile", "shape": {"layers", "hidden", "ffn", "heads",
+ *    "kv_heads", "head_dim", "vocab"}}
+ * and answers with one line {"stack", "version", …(facts: "attention", "kernels", …)}, then one line a step {"step",
+ * "ns"}, warm-up included, flushed at once, and may end with {"profile": {…}} (step_profile.h). One that cannot run the
+ * cell answers {"status": "unsupported" | "out_of_memory" | "failed", "message"} instead of steps. Its stderr is kept
+ * (the last 4 KB, in the message of a failure).
+ *
+ * The harness stamps each line when it arrives. A stack fails where it dies, says something else, lets the harness wait
+ * for a line longer than its patience, or where the sum of its measured steps differs from the harness's by over 5 %.
+ */
+#ifndef LAB_STUDY_STACK_H
+#define LAB_STUDY_STACK_H
+
+#include "lab/setting.h"
+
+typedef struct b1i_stack_result {
+    char *name, *version, *message; /* message NULL where the status is ok */
+    const char *status;             /* "ok", "unsupported", "out_of_memory", "failed" */
+    double *step_ns, *harness_ns;   /* [count]: measured steps, as it says and as the harness saw them */
+    size_t count;
+    json_t *facts;   /* its first line */
+    json_t *profile; /* or NULL */
+} b1i_stack_result;
+
+/* `info` is the model's by inspection; kv_bytes of one sequence. B1_OK also where the stack failed: see status. Fails
+ * with B1_CANCELLED (its group is ended) and B1_MEMORY. */
+b1_status b1i_stack_run(const b1i_setting *setting, const b1_model_info *info, uint64_t kv_bytes,
+                        bool (*cancelled)(void), b1i_stack_result *out, b1_error *err);
+void b1i_stack_result_free(b1i_stack_result *result);
+
+#endif
