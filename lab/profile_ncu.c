@@ -21,7 +21,9 @@
 #include <unistd.h>
 
 static const char *const metrics[] = {"dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum"};
-static const char metrics_list[] = "dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum";
+/* How often a kernel was replayed for its counters; it counts no bytes. */
+#define REPLAYS "profiler__replayer_passes"
+static const char metrics_list[] = "dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum," REPLAYS;
 enum { METRICS = sizeof metrics / sizeof *metrics, COLUMNS = 64 };
 
 /* ---- the report ---- */
@@ -96,32 +98,36 @@ static double unit_bytes(const char *unit)
     return NAN;
 }
 
-/* How often kernel `id` was replayed, by the message: ==PROF== Profiling "NAME" - ID (…): 0%…100% - N passes. */
-static json_t *replays_of(const char *text, long id)
-{
-    for (const char *at = text; (at = strstr(at, "==PROF== Profiling \"")) != NULL; at++) {
-        const char *line_end = at + strcspn(at, "\n"), *name = at + strlen("==PROF== Profiling \"");
-        const char *close = memchr(name, '"', (size_t)(line_end - name));
-        if (!close || strncmp(close, "\" - ", 4) != 0 || strtol(close + 4, NULL, 10) != id) continue;
-        const char *dash = NULL;
-        for (const char *p = close + 4; p < line_end; p++)
-            if (strncmp(p, " - ", 3) == 0) dash = p + 3;
-        char *end = NULL;
-        const long passes = dash ? strtol(dash, &end, 10) : 0;
-        if (passes > 0 && strncmp(end, " pass", 5) == 0) return json_integer(passes);
-    }
-    return json_null();
-}
-
-static json_t *row_json(const char *text, char **field, const columns *c)
+static json_t *row_json(char **field, const columns *c)
 {
     char *end;
     const long id = strtol(field[c->id], &end, 10);
     const double value = read_value(field[c->value]);
     if (*end || end == field[c->id]) return NULL;
-    return json_pack("{s:I,s:s,s:o,s:s,s:o,s:s,s:o}", "kernel_id", (json_int_t)id, "kernel", field[c->kernel],
-                     "replays", replays_of(text, id), "metric", field[c->metric], "value", b1i_lab_number(value),
-                     "unit", field[c->unit], "bytes", b1i_lab_number(value * unit_bytes(field[c->unit])));
+    return json_pack("{s:I,s:s,s:n,s:s,s:o,s:s,s:o}", "kernel_id", (json_int_t)id, "kernel", field[c->kernel],
+                     "replays", "metric", field[c->metric], "value", b1i_lab_number(value), "unit", field[c->unit],
+                     "bytes", b1i_lab_number(value * unit_bytes(field[c->unit])));
+}
+
+static const char *metric_of(const json_t *row) { return json_string_value(json_object_get(row, "metric")); }
+
+/* Puts the counts of replays, which the report has in rows of their own, into the rows of the same kernels. */
+static void take_replays(json_t *rows)
+{
+    for (size_t i = 0; i < json_array_size(rows);) {
+        const json_t *of = json_array_get(rows, i), *replays = json_object_get(of, "value");
+        if (strcmp(metric_of(of), REPLAYS) != 0) {
+            i++;
+            continue;
+        }
+        for (size_t k = 0; k < json_array_size(rows); k++) {
+            json_t *row = json_array_get(rows, k);
+            if (json_equal(json_object_get(row, "kernel_id"), json_object_get(of, "kernel_id")) &&
+                strcmp(metric_of(row), REPLAYS) != 0 && json_is_number(replays))
+                json_object_set_new(row, "replays", json_integer((json_int_t)json_number_value(replays)));
+        }
+        json_array_remove(rows, i);
+    }
 }
 
 /* A message of the profiler's: "==ERROR== …". The first stays. */
@@ -154,7 +160,7 @@ json_t *b1i_profile_ncu_rows(const char *text, char *message, size_t message_byt
             header = read_columns(field, count, &c);
             continue;
         }
-        json_t *row = count == c.count ? row_json(text, field, &c) : NULL;
+        json_t *row = count == c.count ? row_json(field, &c) : NULL;
         if (row) json_array_append_new(rows, row);
     }
     if (!*message && json_array_size(rows) == 0)
@@ -175,7 +181,7 @@ static json_t *per_invocation(const json_t *rows, size_t kernels, bool *finite)
         size_t count = 0;
         for (size_t i = 0; i < json_array_size(rows); i++) {
             const json_t *row = json_array_get(rows, i), *bytes = json_object_get(row, "bytes");
-            if (strcmp(json_string_value(json_object_get(row, "metric")), metrics[m]) != 0) continue;
+            if (strcmp(metric_of(row), metrics[m]) != 0) continue;
             sum += json_is_number(bytes) ? json_number_value(bytes) : NAN;
             count++;
         }

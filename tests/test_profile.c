@@ -245,8 +245,6 @@ static json_t *rows_of(const char *body, char *message, size_t bytes)
     assert_non_null(text);
     sprintf(text,
             "==PROF== Connected to process 77 (/x/batchone)\n"
-            "==PROF== Profiling \"k_one\" - 0 (1/2): 0%%....50%%....100%% - 3 passes\n"
-            "==PROF== Profiling \"k_two\" - 1: 0%%....50%%....100%% - 1 pass\n"
             "==PROF== Disconnected from process 77\n%s%s",
             *body ? HEADER : "", body);
     json_t *rows = b1i_profile_ncu_rows(text, message, bytes);
@@ -260,9 +258,11 @@ static void reports(void **state)
     (void)state;
     char message[200];
     json_t *rows = rows_of(ROW("0", "k_one", "dram__bytes_read.sum", "Mbyte", "1,234.50")
-                               ROW("0", "k_one", "lts__t_bytes.sum", "byte", "96")
-                                   ROW("1", "k_two \"\"x\"\", y", "dram__bytes_read.sum", "Kbyte", "nan")
-                                       ROW("2", "k_three", "dram__bytes_read.sum", "sector", "5"),
+                               ROW("0", "k_one", "profiler__replayer_passes", "pass", "3")
+                                   ROW("0", "k_one", "lts__t_bytes.sum", "byte", "96")
+                                       ROW("1", "k_two", "profiler__replayer_passes", "pass", "1")
+                                           ROW("1", "k_two \"\"x\"\", y", "dram__bytes_read.sum", "Kbyte", "nan")
+                                               ROW("2", "k_three", "dram__bytes_read.sum", "sector", "5"),
                            message, sizeof message);
     assert_string_equal(message, "");
     assert_int_equal(json_array_size(rows), 4);
