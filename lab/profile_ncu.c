@@ -163,6 +163,7 @@ json_t *b1i_profile_ncu_rows(const char *text, char *message, size_t message_byt
         json_t *row = count == c.count ? row_json(field, &c) : NULL;
         if (row) json_array_append_new(rows, row);
     }
+    take_replays(rows);
     if (!*message && json_array_size(rows) == 0)
         snprintf(message, message_bytes, "%s", header ? "the report has no rows" : "there is no report");
     b1i_free(copy);
