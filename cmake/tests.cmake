@@ -3,8 +3,13 @@
 #   slow    takes minutes under a sanitizer or an emulator
 #   browser opens pages in Chromium; without one, or without gnuplot, it skips that
 #   gpu     does most of its work on an NVIDIA GPU; without one it runs what it can and skips the rest
+#   fake    on a driver that stands in for one
+#   alone   has no second thread, so that ThreadSanitizer has nothing to see
 
 set(B1_SLOW_TESTS test_greedy)
+set(B1_ALONE_TESTS test_tokenizer test_tokenizer_files test_sampler test_kernels test_evidence test_cuda_program test_report
+                   test_analysis test_chat test_config test_formats test_gguf test_gguf_model test_safetensors test_rope
+                   test_argmax test_layout test_stats)
 set(B1_APP)
 if(TARGET batchone_app)
   set(B1_APP batchone_app)
@@ -36,6 +41,9 @@ foreach(source ${TEST_SOURCES})
   endif()
   if(name IN_LIST B1_SLOW_TESTS)
     list(APPEND labels slow)
+  endif()
+  if(name IN_LIST B1_ALONE_TESTS)
+    list(APPEND labels alone)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
   if(CMAKE_CROSSCOMPILING)
@@ -83,5 +91,5 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
   if(CMAKE_CROSSCOMPILING)
     list(APPEND environment B1_EMULATED=1)
   endif()
-  set_tests_properties(${fake} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+  set_tests_properties(${fake} PROPERTIES LABELS fake TIMEOUT 600 ENVIRONMENT "${environment}")
 endif()
