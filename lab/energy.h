@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Energy by counters alone: NVML's total of a GPU, RAPL's packages of the CPU (and DRAM). What is not readable is
- * absent, never estimated.
+ * Energy by counters alone: NVML's total of a GPU, RAPL's packages of the CPU and their DRAM. What is not readable is
+ * absent, never estimated. RAPL counts what the whole package does, other processes too.
+ *
+ * A counter moves in ticks (NVML's some ten times a second), so that what is read between two ticks is old. Energy a
+ * token is therefore taken from one tick to another, of steps that follow one another.
  */
 #ifndef LAB_ENERGY_H
 #define LAB_ENERGY_H
@@ -9,12 +12,31 @@
 #include "lab/device.h"
 
 typedef struct b1i_energy b1i_energy;
-/* *out is NULL, with B1_OK, where the device has no counter that may be read. */
+/* Of the GPU `ordinal` NVML's counter; of the CPU, and beside NVML's, what RAPL has. *out is NULL, with B1_OK, where
+ * there is no counter that may be read. */
 b1_status b1i_energy_open(int ordinal, b1i_energy **out, b1_error *err);
-void b1i_energy_close(b1i_energy *energy);
-const char *b1i_energy_source(const b1i_energy *energy); /* "nvml", "rapl package" … */
-/* Joules since the last call, or since it was opened; a counter's wrap is seen to. The counter's own step is
- * *resolution_j: a run is long enough where it is many of them. */
+/* The same with RAPL's files in `sysfs`/class/powercap, for tests. */
+b1_status b1i_energy_open_at(const char *sysfs, int ordinal, b1i_energy **out, b1_error *err);
+void b1i_energy_close(b1i_energy *energy); /* NULL is fine */
+/* Of the first counter: "nvml", "rapl package", … */
+const char *b1i_energy_source(const b1i_energy *energy);
+/* Joules of the first counter since the last call, or since it was opened; a wrap is seen to. *resolution_j is the
+ * largest tick that was seen so far (0: none yet): a run is long enough where it is many of them. */
 b1_status b1i_energy_take(b1i_energy *energy, double *joules, double *resolution_j, b1_error *err);
+
+/* What is measured: `step` runs one step, of `tokens` tokens. */
+typedef struct b1i_energy_work {
+    void *user;
+    b1_status (*step)(void *user, b1_error *err);
+    int tokens;
+    bool (*cancelled)(void); /* may be NULL */
+} b1i_energy_work;
+enum { B1I_ENERGY_NS = 1000000000 };
+/* Steps for at least `least_ns` between two ticks of each counter: {"joules_per_token", "source", "tokens", "seconds",
+ * "ticks" (of the first counter), "counters": [{"source", "joules_per_token", "tokens", "seconds", "ticks"}]}. null
+ * where a counter does not move, and *out is JSON's null where the first one does not, or `energy` is NULL.
+ * B1_CANCELLED, or what a step returned. */
+b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, json_t **out,
+                             b1_error *err);
 
 #endif

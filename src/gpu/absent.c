@@ -331,6 +331,13 @@ void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out)
     *out = (b1i_gpu_health){-1, -1, -1, -1, -1};
 }
 
+bool b1i_gpu_energy_read(int ordinal, uint64_t *millijoules)
+{
+    (void)ordinal;
+    *millijoules = 0;
+    return false;
+}
+
 b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
 {
     (void)gpu;

@@ -171,6 +171,8 @@ typedef struct b1i_gpu_health {
     int listed;                             /* whether this one is among them, by its number */
 } b1i_gpu_health;
 void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out); /* -1: NVML does not say */
+/* Millijoules that the GPU took since the driver was loaded; false: NVML does not say. */
+bool b1i_gpu_energy_read(int ordinal, uint64_t *millijoules);
 
 /* ---- what the device did, by CUPTI's activity records: for a pass of its own, for it costs time ---- */
 typedef enum b1i_gpu_did { b1i_gpu_did_kernel, b1i_gpu_did_memset, b1i_gpu_did_copy, b1i_gpu_did_graph } b1i_gpu_did;

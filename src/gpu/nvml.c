@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVML, opened at run time: clocks, power, temperature, throttle reasons, free memory, ECC, who else computes. It is
- * optional: what it does not say is -1 (0 for throttle reasons and free memory), and that is no error.
+ * NVML, opened at run time: clocks, power, temperature, throttle reasons, free memory, ECC, who else computes, energy.
+ * It is optional: what it does not say is -1 (0 for throttle reasons and free memory), and that is no error.
  *
  * Its few entry points are declared here, for not every toolkit brings its header. Devices are found by UUID, as NVML
  * counts also those that CUDA_VISIBLE_DEVICES hides.
@@ -53,6 +53,7 @@ static struct {
     int (*ecc)(void *device, int *now, int *pending);
     int (*ecc_errors)(void *device, int kind, int counter, unsigned long long *count);
     int (*processes)(void *device, unsigned *count, nvml_process *out);
+    int (*energy)(void *device, unsigned long long *millijoules);
 } nvml = {.once = PTHREAD_ONCE_INIT};
 
 static bool find(void *library, const char *name, void *entry)
@@ -76,6 +77,7 @@ static void open_once(void)
     find(library, "nvmlDeviceGetEccMode", &nvml.ecc);
     find(library, "nvmlDeviceGetTotalEccErrors", &nvml.ecc_errors);
     find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml.processes);
+    find(library, "nvmlDeviceGetTotalEnergyConsumption", &nvml.energy);
     nvml.there = all && nvml.init() == 0;
 }
 
@@ -147,6 +149,15 @@ void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out)
     out->processes = (int)count;
     out->listed = 0;
     for (unsigned i = 0; i < count; i++) out->listed |= process[i].pid == (unsigned)getpid();
+}
+
+bool b1i_gpu_energy_read(int ordinal, uint64_t *millijoules)
+{
+    void *device = device_at(ordinal);
+    unsigned long long value = 0;
+    if (!device || !nvml.energy || nvml.energy(device, &value) != 0) return false;
+    *millijoules = value;
+    return true;
 }
 
 #endif
