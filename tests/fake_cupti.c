@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A CUPTI for the driver of fake_cuda.c, as libcupti.so.13: what that driver did becomes activity records. A graph is
- * one record where graphs are traced, and then its nodes have none.
+ * one record where graphs are traced, and then its nodes have none. Where calls are traced, each launch is one of
+ * CALL_NS.
  *
  * The environment steers it: FAKE_CUPTI_REFUSES (records of activities may not be had), FAKE_CUPTI_LOSES (the first
  * record of each flush is dropped).
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 100000 };
+enum { EVENTS = 100000, DRIVER = 4, CALL_NS = 2000 };
 
 static struct {
     int what;
@@ -26,12 +27,14 @@ static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
 
 static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMSET,
-                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_GRAPH_TRACE};
+                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+                                           CUPTI_ACTIVITY_KIND_DRIVER};
 
 static void did(int what, const char *name, unsigned graph, double begin_ms, double end_ms)
 {
+    if (enabled[CUPTI_ACTIVITY_KIND_DRIVER] && what != 2 && (what == 3 || !graph)) what = DRIVER;
     if (!enabled[kinds[what]] || count == EVENTS) return;
-    if (what != 3 && graph && enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) return;
+    if (what < 3 && graph && enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) return;
     events[count].what = what;
     events[count].name = name;
     events[count].graph = graph;
@@ -42,6 +45,13 @@ static void did(int what, const char *name, unsigned graph, double begin_ms, dou
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
     *version = CUPTI_API_VERSION;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetTimestamp(uint64_t *now)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *ms = driver ? dlsym(driver, "fake_cuda_ms") : NULL;
+    *now = ms ? (uint64_t)(*(double *)ms * 1e6) + 1000 : 0;
     return CUPTI_SUCCESS;
 }
 
@@ -97,6 +107,12 @@ static size_t put(size_t i, uint8_t *to)
         memcpy(to, &m, sizeof m);
         return sizeof m;
     }
+    case DRIVER: {
+        CUpti_ActivityAPI a = {.kind = kinds[DRIVER], .start = begin, .end = begin + CALL_NS};
+        a.cbid = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx;
+        memcpy(to, &a, sizeof a);
+        return sizeof a;
+    }
     default: {
         CUpti_ActivityGraphTrace2 g = {.kind = kinds[3], .start = begin, .end = end};
         g.graphId = events[i].graph;
@@ -134,6 +150,8 @@ static size_t bytes_of(const CUpti_Activity *record)
         return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_MEMCPY:
         return sizeof(CUpti_ActivityMemcpy6);
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+        return sizeof(CUpti_ActivityAPI);
     default:
         return sizeof(CUpti_ActivityGraphTrace2);
     }

@@ -41,7 +41,9 @@ typedef struct b1i_cuda_device {
     b1i_cuda_machine machine;
     bool loaded, made;                                     /* whether weights, machine are there */
     b1i_gpu_graph *graph[b1i_cuda_forms][b1i_cuda_widths]; /* NULL until first used */
-    b1i_cuda_prefill *prefill;                             /* NULL: none, and note says why */
+    /* The recording of activities (b1i_gpu_recording()) that it was made in, and is made anew in another. */
+    unsigned graph_recording[b1i_cuda_forms][b1i_cuda_widths];
+    b1i_cuda_prefill *prefill; /* NULL: none, and note says why */
     bool prefill_tried;
     b1_error note; /* message "" where there is nothing to say */
 } b1i_cuda_device;

@@ -107,10 +107,13 @@ b1_status b1i_cuda_device_graph(b1i_cuda_device *d, int form, int width, b1i_gpu
     b1_status st;
     const b1i_cuda_program *p = NULL;
     b1i_gpu_graph **slot = &d->graph[form][width], *graph = NULL;
-    if (!*slot) {
+    const unsigned recording = b1i_gpu_recording();
+    if (!*slot || (recording && d->graph_recording[form][width] != recording)) {
         B1I_TRY(b1i_cuda_program_get(&d->machine, (b1i_cuda_form)form, width, &p, err));
         B1I_TRY(b1i_gpu_graph_create(d->gpu, p->launches, p->count, b1i_cuda_programmatic(form), &graph, err));
+        if (*slot) b1i_gpu_graph_destroy(d->gpu, *slot);
         *slot = graph;
+        d->graph_recording[form][width] = recording;
     }
     *out = *slot;
     return B1_OK;

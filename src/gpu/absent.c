@@ -345,6 +345,12 @@ b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
     return absent(err);
 }
 
+b1_status b1i_gpu_calls_begin(b1i_gpu *gpu, b1_error *err)
+{
+    (void)gpu;
+    return absent(err);
+}
+
 b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error *err)
 {
     (void)gpu;
@@ -353,6 +359,8 @@ b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error
 }
 
 void b1i_gpu_activities_free(b1i_gpu_activities *activities) { (void)activities; }
+unsigned b1i_gpu_recording(void) { return 0; }
+uint64_t b1i_gpu_activities_now(void) { return 0; }
 unsigned b1i_gpu_cupti_version(void) { return 0; }
 
 b1_status b1i_gpu_profiler(b1i_gpu *gpu, bool on, b1_error *err)

@@ -21,6 +21,7 @@
 
 #include <cupti.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,7 +32,7 @@ enum { BUFFER_BYTES = 1 << 20, BUFFER_ALIGN = 8 };
 #define CUPTI_MAP(X) \
     X(cuptiGetVersion) X(cuptiGetResultString) X(cuptiActivityEnable) X(cuptiActivityDisable) \
     X(cuptiActivityRegisterCallbacks) X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord) \
-    X(cuptiActivityGetNumDroppedRecords)
+    X(cuptiActivityGetNumDroppedRecords) X(cuptiGetTimestamp)
 /* clang-format on */
 
 static struct {
@@ -44,7 +45,10 @@ static struct {
 #define MEMBER(name) __typeof__(name) *name;
     CUPTI_MAP(MEMBER)
 #undef MEMBER
+    unsigned recordings; /* of nodes, so far */
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_uint nodes_recorded; /* b1i_gpu_recording() */
 
 /* ---- finding the library ---- */
 
@@ -116,6 +120,25 @@ static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most)
     *size = *buffer ? BUFFER_BYTES : 0;
 }
 
+/* What a call of the driver does; −1: nothing that counts. */
+static int call_does(CUpti_CallbackId call)
+{
+    switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
+        return b1i_gpu_did_launch;
+    case CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize:
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize:
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamQuery:
+    case CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize:
+        return b1i_gpu_did_wait;
+    default:
+        return -1;
+    }
+}
+
 /* The record as an activity; false: it is of no kind that counts. */
 static bool take(const CUpti_Activity *record, b1i_gpu_activity *out)
 {
@@ -133,6 +156,11 @@ static bool take(const CUpti_Activity *record, b1i_gpu_activity *out)
     } else if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
         const CUpti_ActivityGraphTrace *r = (const CUpti_ActivityGraphTrace *)record;
         *out = (b1i_gpu_activity){b1i_gpu_did_graph, r->graphId, r->start, r->end, ""};
+    } else if (record->kind == CUPTI_ACTIVITY_KIND_DRIVER) {
+        const CUpti_ActivityAPI *r = (const CUpti_ActivityAPI *)record;
+        const int did = call_does(r->cbid);
+        if (did < 0) return false;
+        *out = (b1i_gpu_activity){(b1i_gpu_did)did, 0, r->start, r->end, ""};
     } else {
         return false;
     }
@@ -162,15 +190,18 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
 /* ---- recording ---- */
 
 static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMSET,
-                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_GRAPH_TRACE};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+                                           CUPTI_ACTIVITY_KIND_DRIVER};
+enum { NODES = 3, GRAPHS, KINDS = sizeof kinds / sizeof *kinds }; /* kinds of a recording of nodes, of graphs */
 
 static void switch_off(void)
 {
     for (int i = 0; i < KINDS; i++) the.cuptiActivityDisable(kinds[i]);
+    atomic_store(&nodes_recorded, 0);
 }
 
-b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
+/* Records the kinds [first, last). */
+static b1_status begin(b1i_gpu *gpu, int first, int last, b1_error *err)
 {
     b1_status st;
     bool begun = false;
@@ -184,15 +215,33 @@ b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
     if (!the.registered)
         B1I_TRY(check(the.cuptiActivityRegisterCallbacks(give_buffer, take_buffer), "its callbacks", err));
     the.registered = true;
-    for (int i = 0; i < (graphs ? KINDS : KINDS - 1); i++)
-        B1I_TRY(check(the.cuptiActivityEnable(kinds[i]), "records of activities", err));
+    for (int i = first; i < last; i++) B1I_TRY(check(the.cuptiActivityEnable(kinds[i]), "records of activities", err));
     pthread_mutex_lock(&the.lock);
     the.recording = true;
+    if (last == NODES) atomic_store(&nodes_recorded, ++the.recordings);
     pthread_mutex_unlock(&the.lock);
 fail:
     if (st != B1_OK && begun) switch_off();
     if (begun) b1i_gpu_end(gpu);
     return st;
+}
+
+b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
+{
+    return begin(gpu, 0, graphs ? GRAPHS : NODES, err);
+}
+
+b1_status b1i_gpu_calls_begin(b1i_gpu *gpu, b1_error *err) { return begin(gpu, GRAPHS, KINDS, err); }
+
+unsigned b1i_gpu_recording(void) { return atomic_load(&nodes_recorded); }
+
+uint64_t b1i_gpu_activities_now(void)
+{
+    uint64_t now = 0;
+    pthread_mutex_lock(&the.lock);
+    const bool there = the.library;
+    pthread_mutex_unlock(&the.lock);
+    return there && the.cuptiGetTimestamp(&now) == CUPTI_SUCCESS ? now : 0;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -238,6 +287,12 @@ b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err)
     return absent(err);
 }
 
+b1_status b1i_gpu_calls_begin(b1i_gpu *gpu, b1_error *err)
+{
+    (void)gpu;
+    return absent(err);
+}
+
 b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error *err)
 {
     (void)gpu;
@@ -246,6 +301,8 @@ b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error
 }
 
 unsigned b1i_gpu_cupti_version(void) { return 0; }
+unsigned b1i_gpu_recording(void) { return 0; }
+uint64_t b1i_gpu_activities_now(void) { return 0; }
 
 #endif
 

@@ -175,7 +175,14 @@ void b1i_gpu_health_read(int ordinal, b1i_gpu_health *out); /* -1: NVML does not
 bool b1i_gpu_energy_read(int ordinal, uint64_t *millijoules);
 
 /* ---- what the device did, by CUPTI's activity records: for a pass of its own, for it costs time ---- */
-typedef enum b1i_gpu_did { b1i_gpu_did_kernel, b1i_gpu_did_memset, b1i_gpu_did_copy, b1i_gpu_did_graph } b1i_gpu_did;
+typedef enum b1i_gpu_did {
+    b1i_gpu_did_kernel,
+    b1i_gpu_did_memset,
+    b1i_gpu_did_copy,
+    b1i_gpu_did_graph,
+    b1i_gpu_did_launch, /* a call of the driver, on the host, that launches: a kernel, a memset, a graph */
+    b1i_gpu_did_wait,   /* one that waits or asks whether something has ended */
+} b1i_gpu_did;
 typedef struct b1i_gpu_activity {
     b1i_gpu_did did;
     uint32_t graph;            /* the graph that it was, or was a node of; 0: none */
@@ -189,9 +196,16 @@ typedef struct b1i_gpu_activities {
 /* Records from now on; `graphs`: a graph is one record and its nodes have none, else each of its nodes has one. Graphs
  * are made after this. One recording at a time in a process. B1_UNSUPPORTED: there is no CUPTI, or it refuses. */
 b1_status b1i_gpu_activities_begin(b1i_gpu *gpu, bool graphs, b1_error *err);
+/* The same, of calls that launch or wait, and of nothing else: these records cost the host more. */
+b1_status b1i_gpu_calls_begin(b1i_gpu *gpu, b1_error *err);
 /* Waits, and ends it; also after a failure. *out is freed by b1i_gpu_activities_free(). */
 b1_status b1i_gpu_activities_end(b1i_gpu *gpu, b1i_gpu_activities *out, b1_error *err);
 void b1i_gpu_activities_free(b1i_gpu_activities *activities);
+/* Now, on the clock of the records; 0: no CUPTI was opened. */
+uint64_t b1i_gpu_activities_now(void);
+/* Which recording of the nodes of graphs runs now, counted from 1; 0: none. A graph that was made before it is to be
+ * made anew, or its nodes may be missing from the records. */
+unsigned b1i_gpu_recording(void);
 /* CUPTI's version, as it counts; 0: none was opened. */
 unsigned b1i_gpu_cupti_version(void);
 /* Tells a profiler that is around this process (Nsight Compute) where to begin and to end. */
