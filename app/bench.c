@@ -204,7 +204,7 @@ static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
         c->weight_bytes = b1_session_traffic_bytes(session, c->context) - c->kv_bytes;
         write_graph(b, session);
         say_note(b, session);
-        st = b1i_cell_measure(session, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
+        st = b1i_cell_measure(&session, 1, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
     }
     end_session(session);
     return st;

@@ -233,7 +233,7 @@ static void test_rows(void **state)
             tokens[j] = f.tokens[10 + 7 * j];
         }
         for (int n = 1; n <= 8; n++) {
-            must(b1i_session_step_rows(s, tokens, n, err));
+            must(b1_sessions_step(s, tokens, n, err));
             for (int j = 0; j < n; j++) {
                 right(&f, s[j]);
                 must(b1_session_argmax(s[j], &token, err));

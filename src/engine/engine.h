@@ -50,9 +50,7 @@ void b1i_model_describe(const b1i_model *model, const char *weights, uint64_t pa
 /* Bytes of an engine with one session of `context` positions: packed weights, KV, the step's buffers. */
 uint64_t b1i_memory_needed(const b1i_model *model, int context, b1i_type kv);
 
-/* For tests: the session's executor; and one token of each of n (1 … 8) sessions of one CUDA engine in one step, each
- * at its own position, the first of them made with all_logits. */
+/* For tests. */
 b1i_executor *b1i_session_executor(b1_session *session);
-b1_status b1i_session_step_rows(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err);
 
 #endif

@@ -239,6 +239,52 @@ b1_status b1_session_fill(b1_session *s, int count, b1_error *err)
     return st;
 }
 
+/* ---- several sequences ---- */
+
+/* Whether these can step together. */
+static b1_status check_together(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
+{
+    if (n < 1 || n > B1I_CUDA_ROWS)
+        return b1i_fail(err, B1_ARGUMENT, "a step of %d sessions: expected 1 to %d", n, B1I_CUDA_ROWS);
+    for (int i = 0; i < n; i++) {
+        const b1_session *s = sessions[i];
+        if (s->engine != sessions[0]->engine)
+            return b1i_fail(err, B1_ARGUMENT, "sessions 0 and %d of the step are of two engines", i);
+        if (class_of(s) != class_of(sessions[0]))
+            return b1i_fail(err, B1_ARGUMENT, "session 0 of the step runs %s and session %d runs %s",
+                            class_of(sessions[0])->name, i, class_of(s)->name);
+        for (int j = 0; j < i; j++)
+            if (sessions[j] == s) return b1i_fail(err, B1_ARGUMENT, "sessions %d and %d of the step are the same", j, i);
+        b1_status st = check_tokens(s, &tokens[i], 1, s->position, err);
+        if (st != B1_OK) return st;
+    }
+    if (!sessions[0]->engine->cuda)
+        return b1i_fail(err, B1_UNSUPPORTED, "the executor %s takes no step of several sessions",
+                        class_of(sessions[0])->name);
+    return B1_OK;
+}
+
+b1_status b1_sessions_step(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
+{
+    b1i_executor *executors[B1I_CUDA_ROWS];
+    int positions[B1I_CUDA_ROWS];
+    const uint64_t start = b1i_now_ns();
+    b1_status st = check_together(sessions, tokens, n, err);
+    if (st != B1_OK) return st;
+    for (int i = 0; i < n; i++) {
+        executors[i] = sessions[i]->executor;
+        positions[i] = sessions[i]->position;
+    }
+    st = b1i_cuda_step_rows(executors, tokens, positions, n, err);
+    for (int i = 0; i < n; i++) {
+        b1_session *s = sessions[i];
+        s->valid_rows = s->pass_rows = st == B1_OK;
+        if (st == B1_OK) s->tokens[s->position++] = tokens[i];
+        s->timings.last_step_ns = b1i_now_ns() - start;
+    }
+    return st;
+}
+
 /* ---- looking at it ---- */
 
 int b1_session_position(const b1_session *s) { return s->position; }
@@ -304,30 +350,4 @@ const b1_plan_op *b1_session_plan(const b1_session *s, int *count)
 b1_status b1_session_read_ceiling(b1_session *s, uint64_t budget_ns, double *gbps, b1_error *err)
 {
     return class_of(s)->read_ceiling(s->executor, budget_ns, gbps, err);
-}
-
-/* ---- for tests ---- */
-
-b1_status b1i_session_step_rows(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
-{
-    b1i_executor *executors[B1I_CUDA_ROWS];
-    int positions[B1I_CUDA_ROWS];
-    b1_status st = B1_OK;
-    if (n < 1 || n > B1I_CUDA_ROWS)
-        return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: expected 1 to %d", n, B1I_CUDA_ROWS);
-    for (int i = 0; st == B1_OK && i < n; i++) {
-        if (!sessions[i]->engine->cuda)
-            return b1i_fail(err, B1_UNSUPPORTED, "a step of several sequences: only the CUDA executors take them");
-        executors[i] = sessions[i]->executor;
-        positions[i] = sessions[i]->position;
-        st = check_tokens(sessions[i], &tokens[i], 1, positions[i], err);
-    }
-    if (st != B1_OK) return st;
-    st = b1i_cuda_step_rows(executors, tokens, positions, n, err);
-    for (int i = 0; i < n; i++) {
-        b1_session *s = sessions[i];
-        s->valid_rows = s->pass_rows = st == B1_OK;
-        if (st == B1_OK) s->tokens[s->position++] = tokens[i];
-    }
-    return st;
 }
