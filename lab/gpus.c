@@ -42,19 +42,29 @@ static const char *plain_name(const char *name)
 }
 
 /* Only the whole name counts: a part of a GPU (MIG) and its relatives (Ti, Laptop, PCIe) have other bandwidths. */
-double b1i_gpu_peak(const char *name)
+json_t *b1i_gpu_find(const char *name)
 {
-    json_t *list = load(), *gpu, *known;
+    json_t *list = load(), *gpu, *known, *found = NULL;
     size_t i, k;
-    double gbps = 0;
     json_array_foreach(list, i, gpu)
     {
         json_array_foreach(json_object_get(gpu, "driver_names"), k, known)
         {
-            if (strcmp(plain_name(json_string_value(known)), plain_name(name)) == 0)
-                gbps = json_number_value(json_object_get(gpu, "gbps"));
+            if (!found && strcmp(plain_name(json_string_value(known)), plain_name(name)) == 0) found = json_incref(gpu);
         }
     }
     json_decref(list);
-    return gbps;
+    if (found) json_object_del(found, "driver_names");
+    return found;
 }
+
+static double value_of(const char *name, const char *key)
+{
+    json_t *gpu = b1i_gpu_find(name);
+    double value = json_number_value(json_object_get(gpu, key));
+    json_decref(gpu);
+    return value;
+}
+
+double b1i_gpu_peak(const char *name) { return value_of(name, "gbps"); }
+double b1i_gpu_tflops(const char *name) { return value_of(name, "bf16_tflops"); }

@@ -3,11 +3,11 @@
  * Devices by name, the executors of each, datasheets by the driver's names, and what a cell of a GPU looks like: all
  * that needs no GPU.
  */
-#include "lab/bench_cell.h"
 #include "app/executors.h"
-#include "lab/gpus.h"
+#include "lab/bench_cell.h"
 #include "lab/ceiling.h"
 #include "lab/device.h"
+#include "lab/gpus.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -159,8 +159,16 @@ static void datasheets_go_by_the_whole_name(void **state)
     {
         assert_null(json_object_get(gpu, "driver_names"));
         assert_true(json_number_value(json_object_get(gpu, "gbps")) > 0);
+        assert_true(!json_object_get(gpu, "bf16_tflops") == !json_object_get(gpu, "bf16_source"));
     }
     json_decref(list);
+    assert_true(fabs(b1i_gpu_tflops("NVIDIA H200") - 989.5) < 1e-9);
+    assert_true(fabs(b1i_gpu_tflops("H200 NVL") - 835.5) < 1e-9); /* the same memory, fewer watts */
+    assert_true(b1i_gpu_tflops("NVIDIA GB10") == 0 && b1i_gpu_peak("NVIDIA GB10") > 0);
+    assert_null(b1i_gpu_find("NVIDIA H200 MIG 1g.18gb"));
+    gpu = b1i_gpu_find("NVIDIA L4");
+    assert_string_equal(json_string_value(json_object_get(gpu, "name")), "L4");
+    json_decref(gpu);
 }
 
 /* 14 GB in 4 ms on a GPU of 4800 GB/s. */
