@@ -27,13 +27,18 @@ typedef struct b1i_exec_env {
     b1i_precision precision; /* of the reference; others have their own */
 } b1i_exec_env;
 
-/* n consecutive positions of one sequence. */
+/* n rows: consecutive positions of one sequence, or one position of each of n ≤ 8 sequences. */
 typedef struct b1i_step {
     const int32_t *tokens; /* [n] */
     int n;                 /* 1 … max_rows */
-    int position;          /* of the first */
-    int logits_from;       /* logits of rows [logits_from, n): n − 1, or with all_logits any */
-    int stop_after;        /* index of the last op (or group) to run; -1: all. For tests, in steps of at most 8 rows */
+    int position;          /* of the first; of several sequences: see positions */
+    int logits_from; /* logits of rows [logits_from, n): n − 1, or with all_logits any; of several sequences 0 */
+    int stop_after;  /* index of the last op (or group) to run; -1: all. For tests, in steps of at most 8 rows */
+    /* NULL: the rows are of the executor that the step is given to. Otherwise row r is of sequence `of[r]`, at
+     * positions[r]: different instances of one class and engine, the first of which does the step. Its logits are then
+     * row 0 of the last step of of[r]. Both live until the wait. */
+    b1i_executor *const *of; /* [n] */
+    const int *positions;    /* [n] */
 } b1i_step;
 
 struct b1i_executor_class {
