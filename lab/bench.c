@@ -64,6 +64,11 @@ static b1_status slice_steps(const b1i_bench_subject *s, const b1i_bench_plan *p
     return B1_OK;
 }
 
+bool b1i_bench_agree(double before, double after)
+{
+    return fabs(before - after) <= CEILINGS_APART * fmax(before, after);
+}
+
 /* Measures all slices; *quiet is false where one never had two ceilings that agree. */
 static b1_status measure_slices(const b1i_bench_subject *s, const b1i_bench_plan *plan, int per_slice,
                                 b1i_bench_result *out, bool *quiet, b1_error *err)
@@ -82,7 +87,7 @@ static b1_status measure_slices(const b1i_bench_subject *s, const b1i_bench_plan
             if (attempt > 0) before = after;
             if ((st = slice_steps(s, plan, per_slice, out, err)) != B1_OK) return st;
             if ((st = s->ceiling(s->user, &after, err)) != B1_OK) return st;
-            agree = fabs(before - after) <= CEILINGS_APART * fmax(before, after);
+            agree = b1i_bench_agree(before, after);
         }
         *quiet = *quiet && agree;
         out->slices[out->slice_count++] = (b1i_slice){(before + after) / 2, first, out->step_count - first};
@@ -105,8 +110,8 @@ static double trend(const double *ratio, size_t count, double *work)
     return between ? fabs(median[2] / median[0] - 1) : 0;
 }
 
-/* The figures of a cell from its slices, as anyone can recompute them. */
-static b1_status summarise(uint64_t bytes, b1i_bench_result *out, double *drift, b1_error *err)
+/* As anyone can recompute them. */
+b1_status b1i_bench_summarise(uint64_t bytes, b1i_bench_result *out, double *drift, b1_error *err)
 {
     size_t n = out->step_count, slices = out->slice_count;
     double *work = b1i_malloc((n + 3 * slices) * sizeof *work);
@@ -130,6 +135,14 @@ static b1_status summarise(uint64_t bytes, b1i_bench_result *out, double *drift,
     return B1_OK;
 }
 
+b1i_verdict b1i_bench_verdict(const b1i_bench_result *result, bool throttled, bool quiet, double drift)
+{
+    return throttled                              ? b1i_verdict_throttled
+           : !quiet || result->r_ceiling > R_MOST ? b1i_verdict_noisy
+           : drift > DRIFT                        ? b1i_verdict_drifting
+                                                  : b1i_verdict_ok;
+}
+
 static uint64_t throttles(const b1i_bench_subject *s)
 {
     return s->throttles ? s->throttles(s->user) : b1i_machine_throttle_count();
@@ -149,12 +162,8 @@ b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_pl
     double fits = SLICE_NS / (step_ns > 1 ? step_ns : 1);
     int per_slice = fits < 1 ? 1 : fits > most ? most : (int)fits;
     B1I_TRY(measure_slices(subject, plan, per_slice, out, &quiet, err));
-    B1I_TRY(summarise(subject->bytes, out, &drift, err));
-    throttled = throttles(subject) - throttled;
-    out->verdict = throttled                           ? b1i_verdict_throttled
-                   : !quiet || out->r_ceiling > R_MOST ? b1i_verdict_noisy
-                   : drift > DRIFT                     ? b1i_verdict_drifting
-                                                       : b1i_verdict_ok;
+    B1I_TRY(b1i_bench_summarise(subject->bytes, out, &drift, err));
+    out->verdict = b1i_bench_verdict(out, throttles(subject) != throttled, quiet, drift);
     return B1_OK;
 fail:
     return st;

@@ -53,6 +53,13 @@ typedef struct b1i_bench_result {
 /* Measures into *out, which the caller frees also after a failure. B1_CANCELLED, or what the subject returned. */
 b1_status b1i_bench_measure(const b1i_bench_subject *subject, const b1i_bench_plan *plan, b1i_bench_result *out,
                             b1_error *err);
+/* The figures that follow from the slices and steps of *out: t_obs … r_ceiling; *drift is how far the slices' ratios
+ * went from their first third to their last. `bytes` of a step. */
+b1_status b1i_bench_summarise(uint64_t bytes, b1i_bench_result *out, double *drift, b1_error *err);
+/* The verdict on figures that were summarised: `quiet` where the readings around each slice agree. */
+b1i_verdict b1i_bench_verdict(const b1i_bench_result *result, bool throttled, bool quiet, double drift);
+/* Whether two readings of the ceiling agree. */
+bool b1i_bench_agree(double before, double after);
 void b1i_bench_result_free(b1i_bench_result *result);
 
 #endif

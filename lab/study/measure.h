@@ -54,7 +54,9 @@ typedef struct b1i_cell_file {
 } b1i_cell_file;
 b1_status b1i_cell_write(const char *directory, const char *id, const b1i_cell_file *files, size_t count,
                          b1_error *err);
-/* Checks a written folder's own manifest. */
+/* Removes a folder and its files: what a process that was killed left. */
+void b1i_cell_remove(const char *path);
+/* Checks a written folder's own manifest. The lines that `say` gets name its files alone. */
 b1_status b1i_cell_whole(const char *directory, const char *id, void (*say)(void *user, const char *line), void *user,
                          bool *holds, b1_error *err);
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cell.json from what was measured. For measure.c alone; measure.h says what stands in it.
+ */
+#ifndef LAB_STUDY_CELL_H
+#define LAB_STUDY_CELL_H
+
+#include "lab/bench_cell.h"
+#include "lab/setting.h"
+
+#define B1I_STACK_APART 0.05 /* of the harness's sum: what a stack says of its steps may differ so far */
+
+typedef struct b1i_measured {
+    const b1i_setting *setting;
+    const char *id, *binary;        /* of the setting; SHA-256 of this command */
+    b1i_cell cell;                  /* kv_bytes: of all sequences */
+    const char *architecture;       /* NULL: not known */
+    const char *attention;          /* NULL: not known */
+    int layers;                     /* 0: not known */
+    uint64_t parameters;            /* of the matrices that a step multiplies by; 0: not known */
+    double flops, peak_tflops;      /* of a step; of the datasheet; 0: not known */
+    uint64_t kv_element_bytes;      /* 0: not known */
+    const char *device_name, *uuid; /* uuid NULL: the CPU has none */
+    json_t *kernels, *source, *energy, *jitter, *harness_ns; /* taken over; NULL: null, of harness_ns no key */
+    json_t *gpu_before, *gpu_after;                          /* b1i_device_state(), taken over; NULL of the CPU */
+    int ordinal;
+    double elapsed_s;
+} b1i_measured;
+
+/* A new reference in *out; the verdict is made `drifting` where the steps have two levels or a trend. B1_MEMORY. */
+b1_status b1i_measured_json(b1i_measured *measured, json_t **out, b1_error *err);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One setting measured in this process. See measure.h.
+ *
+ * A subject is what several cells may share: the engine with its weights, and the buffer that the ceiling is read from.
+ * What cannot be opened or run is a cell all the same, with the sentence of who refused.
+ */
+#include "lab/study/measure.h"
+
+#include "base/threads.h"
+#include "lab/cell.h"
+#include "lab/evidence.h"
+#include "lab/gpus.h"
+#include "lab/machine.h"
+#include "lab/study/cell.h"
+#include "lab/study/stack.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of the buffer that the ceiling is read from: the bench's. Beside a stack, whose memory is not ours to take, a part of
+ * what is free. */
+#define CEILING_MOST_BYTES     (1ull << 30)
+#define GPU_CEILING_MOST_BYTES (2ull << 30)
+enum { CEILING_PART = 4, STACK_CEILING_PART = 16, BATCH_MOST = 8, SEQUENCES_MOST = BATCH_MOST };
+
+struct b1i_subject {
+    b1i_setting setting; /* that it was opened for */
+    int ordinal;         /* of the GPU; B1I_DEVICE_CPU */
+    char device_name[256];
+    char uuid[48], binary[65];     /* uuid "": none */
+    double peak_gbps, peak_tflops; /* 0: not known */
+    b1_inspection *inspection;     /* NULL: not even that was possible */
+    b1_engine *engine;             /* NULL: of a stack */
+    b1i_ceiling *ceiling;
+    b1_model_info info; /* of the engine, else of the inspection */
+    int threads;
+};
+
+static const char *status_word(b1_status st)
+{
+    switch (st) {
+    case B1_MEMORY:
+        return "out_of_memory";
+    case B1_UNSUPPORTED:
+    case B1_ARGUMENT:
+    case B1_CONTEXT:
+        return "unsupported";
+    default:
+        return "failed";
+    }
+}
+
+/* ---- the subject ---- */
+
+static int ordinal_of(const char *device)
+{
+    int ordinal = 0;
+    return sscanf(device, "cuda:%d", &ordinal) == 1 ? ordinal : B1I_DEVICE_CPU;
+}
+
+/* What is known before anything is opened. */
+static b1_status identify(b1i_subject *s, b1_error *err)
+{
+    b1_status st;
+    uint64_t bytes;
+    b1i_gpu_facts facts;
+    B1I_TRY(b1i_sha256_file("/proc/self/exe", s->binary, &bytes, err));
+    s->ordinal = ordinal_of(s->setting.device);
+    s->threads = s->setting.threads ? s->setting.threads : b1i_cpu_count();
+    if (s->ordinal == B1I_DEVICE_CPU) {
+        b1i_machine_cpu(s->device_name, sizeof s->device_name);
+    } else if (b1i_device_facts(s->ordinal, &facts, NULL) == B1_OK) {
+        snprintf(s->device_name, sizeof s->device_name, "%s", facts.name);
+        snprintf(s->uuid, sizeof s->uuid, "%s", facts.uuid);
+        s->peak_gbps = b1i_gpu_peak(facts.name);
+        s->peak_tflops = b1i_gpu_tflops(facts.name);
+    } else {
+        snprintf(s->device_name, sizeof s->device_name, "unknown");
+    }
+    s->info = (b1_model_info){.name = s->setting.model};
+    st = s->setting.synthetic ? b1_inspect_synthetic(s->setting.model, s->setting.weights, &s->inspection, err)
+                              : b1_inspect(s->setting.model, &s->inspection, err);
+    if (st == B1_OK) b1_inspection_info(s->inspection, &s->info);
+fail:
+    return st;
+}
+
+static b1_status open_engine(b1i_subject *s, const b1i_measure_options *options, b1_error *err)
+{
+    const b1i_setting *setting = &s->setting;
+    const b1_engine_options o = {.device = setting->device,
+                                 .executor = setting->executor,
+                                 .weights = setting->weights,
+                                 .threads = setting->threads,
+                                 .context = setting->context,
+                                 .progress = options->progress,
+                                 .progress_user = options->progress_user};
+    b1_status st = setting->synthetic ? b1_engine_open_synthetic(setting->model, &o, &s->engine, err)
+                                      : b1_engine_open(setting->model, &o, &s->engine, err);
+    if (st != B1_OK) return st;
+    b1_engine_info(s->engine, &s->info);
+    s->threads = b1_engine_threads(s->engine);
+    return B1_OK;
+}
+
+static b1_status open_ceiling(b1i_subject *s, b1_error *err)
+{
+    const unsigned part = s->setting.stack ? STACK_CEILING_PART : CEILING_PART;
+    if (s->ordinal != B1I_DEVICE_CPU)
+        return b1i_ceiling_open_gpu(s->ordinal, GPU_CEILING_MOST_BYTES, part, &s->ceiling, err);
+    uint64_t most = b1i_memory_available() / CEILING_PART;
+    return b1i_ceiling_open(most < CEILING_MOST_BYTES ? most : CEILING_MOST_BYTES, &s->ceiling, err);
+}
+
+/* *out is there, and to be closed, also where opening failed, but for a lack of memory for itself. */
+static b1_status subject_open(const b1i_setting *setting, const b1i_measure_options *options, b1i_subject **out,
+                              b1_error *err)
+{
+    b1_status st;
+    b1i_subject *s = *out = b1i_calloc(1, sizeof *s);
+    if (!s) return b1i_fail_memory(err, sizeof *s);
+    B1I_TRY(b1i_setting_copy(setting, &s->setting, err));
+    B1I_TRY(identify(s, err));
+    if (setting->weights && !setting->synthetic && !setting->stack) {
+        st = b1i_fail(err, B1_ARGUMENT, "%s is a file and has its own format: weights=%s is for built-in shapes alone",
+                      setting->model, setting->weights);
+        goto fail;
+    }
+    if (!setting->stack) B1I_TRY(open_engine(s, options, err));
+    B1I_TRY(open_ceiling(s, err));
+fail:
+    return st;
+}
+
+b1_status b1i_subject_open(const b1i_setting *setting, const b1i_measure_options *options, b1i_subject **out,
+                           b1_error *err)
+{
+    b1_status st = subject_open(setting, options, out, err);
+    if (st == B1_OK) return st;
+    b1i_subject_close(*out);
+    *out = NULL;
+    return st;
+}
+
+void b1i_subject_close(b1i_subject *s)
+{
+    if (!s) return;
+    b1i_ceiling_close(s->ceiling);
+    b1_engine_close(s->engine);
+    b1_inspection_free(s->inspection);
+    b1i_setting_free(&s->setting);
+    b1i_free(s);
+}
+
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+bool b1i_subject_fits(const b1i_subject *s, const b1i_setting *setting)
+{
+    const b1i_setting *own = &s->setting;
+    return same_text(own->model, setting->model) && own->synthetic == setting->synthetic &&
+           same_text(own->device, setting->device) && same_text(own->weights, setting->weights) &&
+           own->threads == setting->threads && !own->stack == !setting->stack;
+}
+
+/* ---- a cell ---- */
+
+/* Of the matrices that a step multiplies by: a tied embedding is its LM head, an untied one is only read a row of. */
+static uint64_t matrix_parameters(const b1_model_info *i)
+{
+    uint64_t hidden = (uint64_t)i->hidden, heads = (uint64_t)(i->heads + 2 * i->kv_heads) * (uint64_t)i->head_dim;
+    uint64_t attention = hidden * heads + hidden * (uint64_t)i->heads * (uint64_t)i->head_dim;
+    return (uint64_t)i->layers * (attention + 3 * hidden * (uint64_t)i->ffn) + hidden * (uint64_t)i->vocab;
+}
+
+/* Multiplications and additions of a step: its matrices, and of attention the scores and the sum of values. */
+static double step_flops(const b1_model_info *i, const b1i_setting *setting)
+{
+    double attention = 4.0 * i->layers * i->heads * i->head_dim * setting->context;
+    return (2.0 * (double)matrix_parameters(i) + attention) * setting->batch;
+}
+
+/* What is known of the cell without measuring. Its texts belong to the subject and the setting. */
+static void begin_cell(const b1i_subject *s, const b1i_setting *setting, b1i_measured *m)
+{
+    const b1_model_info *i = &s->info;
+    *m = (b1i_measured){.setting = setting, .binary = s->binary, .device_name = s->device_name, .ordinal = s->ordinal};
+    m->uuid = s->uuid[0] ? s->uuid : NULL;
+    m->cell = (b1i_cell){.model = i->name ? i->name : setting->model,
+                         .device = setting->device,
+                         .weights = setting->weights ? setting->weights
+                                    : i->weights     ? i->weights
+                                                     : "unknown",
+                         .executor = setting->executor ? setting->executor : "unknown",
+                         .status = "ok",
+                         .context = setting->context,
+                         .threads = s->threads,
+                         .peak_gbps = s->peak_gbps};
+    if (!s->inspection) return;
+    m->architecture = i->architecture;
+    m->layers = i->layers;
+    m->parameters = matrix_parameters(i);
+    m->flops = step_flops(i, setting);
+    m->peak_tflops = s->peak_tflops;
+    m->kv_element_bytes = 2;
+}
+
+static void measure_session(b1i_subject *s, b1_session *const *sessions, const b1i_setting *setting, b1i_measured *m)
+{
+    const int context = setting->context, batch = setting->batch;
+    uint64_t kv = b1_session_kv_bytes(sessions[0], context);
+    uint64_t elements = 2 * (uint64_t)s->info.layers * (uint64_t)s->info.kv_heads * (uint64_t)s->info.head_dim;
+    b1_engine_info(s->engine, &s->info); /* a session may have packed weights its own way */
+    m->cell.weight_bytes = b1_session_traffic_bytes(sessions[0], context) - kv;
+    m->cell.kv_bytes = kv * (uint64_t)batch;
+    m->cell.stored_bytes = s->info.stored_bytes;
+    m->cell.device_bytes = s->info.device_bytes;
+    m->kv_element_bytes = elements ? kv / (elements * (uint64_t)context) : 0;
+    m->attention = strcmp(b1_session_executor(sessions[0]), "reference") == 0 ? "math" : "split-kv";
+    m->source = json_string("batchone");
+}
+
+static b1_status measure_engine(b1i_subject *s, const b1i_setting *setting, const b1i_measure_options *options,
+                                b1i_measured *m, b1_error *err)
+{
+    b1_session *sessions[SEQUENCES_MOST] = {NULL};
+    const b1_session_options o = {.executor = setting->executor, .context = setting->context};
+    const b1i_bench_plan plan = {.warmup = setting->warmup, .steps = setting->steps, .cancelled = options->cancelled};
+    b1_status st = B1_OK;
+    for (int i = 0; i < setting->batch; i++) B1I_TRY(b1_session_create(s->engine, &o, &sessions[i], err));
+    measure_session(s, sessions, setting, m);
+    B1I_TRY(b1i_cell_measure(sessions, setting->batch, s->ceiling, s->info.vocab, setting->context, &plan,
+                             &m->cell.result, err));
+fail:
+    for (int i = 0; i < setting->batch; i++) b1_session_close(sessions[i]);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+/* The cell that `m` is, with `why` where it could not run. */
+static b1_status end_cell(b1i_measured *m, b1_status st, const b1_error *why, uint64_t began, json_t **out,
+                          b1_error *err)
+{
+    char id[B1I_SETTING_ID];
+    if (st != B1_OK) {
+        m->cell.status = status_word(st);
+        m->cell.message = why->message[0] ? why->message : b1_status_text(st);
+    }
+    m->elapsed_s = (double)(b1i_now_ns() - began) / 1e9;
+    m->id = id;
+    b1_status named = b1i_setting_id(m->setting, m->binary, id, err);
+    if (named != B1_OK) id[0] = 0;
+    st = b1i_measured_json(m, out, err);
+    if (st == B1_OK && named != B1_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return named != B1_OK ? named : st;
+}
+
+b1_status b1i_subject_measure(b1i_subject *subject, const b1i_setting *setting, const b1i_measure_options *options,
+                              json_t **cell, json_t **profile, b1_error *err)
+{
+    b1i_measured m;
+    b1_error why = {0};
+    uint64_t began = b1i_now_ns();
+    *cell = NULL;
+    if (profile) *profile = NULL;
+    begin_cell(subject, setting, &m);
+    if (subject->ordinal != B1I_DEVICE_CPU) m.gpu_before = b1i_device_state(subject->ordinal);
+    b1_status st = measure_engine(subject, setting, options, &m, &why);
+    if (subject->ordinal != B1I_DEVICE_CPU) m.gpu_after = b1i_device_state(subject->ordinal);
+    if (st == B1_CANCELLED) {
+        if (err) *err = why;
+        json_decref(m.source);
+        json_decref(m.gpu_before);
+        json_decref(m.gpu_after);
+    } else {
+        st = end_cell(&m, st, &why, began, cell, err);
+    }
+    b1i_bench_result_free(&m.cell.result);
+    return st;
+}
+
+b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_options *options, json_t **cell,
+                              json_t **profile, b1_error *err)
+{
+    b1_error why = {0};
+    b1i_subject *subject = NULL;
+    b1i_measured m;
+    uint64_t began = b1i_now_ns();
+    *cell = NULL;
+    if (profile) *profile = NULL;
+    b1_status st = subject_open(setting, options, &subject, &why);
+    if (st == B1_OK) {
+        st = b1i_subject_measure(subject, setting, options, cell, profile, err);
+    } else if (st != B1_CANCELLED && subject) {
+        begin_cell(subject, setting, &m);
+        st = end_cell(&m, st, &why, began, cell, err);
+    } else if (err) {
+        *err = why;
+    }
+    b1i_subject_close(subject);
+    return st;
+}
