@@ -119,20 +119,45 @@ void b1i_plot_number(double value, char *text, size_t bytes)
     snprintf(text, bytes, "%.6g%s", left, units[unit]);
 }
 
-b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *err)
+static b1_status whole(const b1i_plots *plots, b1_error *err)
 {
     b1_status st;
-    *out = (b1i_plots){0};
+    for (size_t i = 0; i < plots->count; i++) {
+        B1I_TRY(b1i_text_status(&plots->items[i].title, err));
+        B1I_TRY(b1i_text_status(&plots->items[i].description, err));
+        B1I_TRY(b1i_text_status(&plots->items[i].data, err));
+        B1I_TRY(b1i_text_status(&plots->items[i].script, err));
+    }
+    return B1_OK;
+fail:
+    return st;
+}
+
+static b1_status of_lab(const b1i_report_run *run, b1i_plots *out, b1_error *err)
+{
+    b1_status st;
     B1I_TRY(b1i_plot_timelines(run, out, err));
     B1I_TRY(b1i_plot_lines(run, out, err));
     B1I_TRY(b1i_plot_dots(run, out, err));
-    B1I_TRY(b1i_plot_bytes(run, out, err));
-    for (size_t i = 0; i < out->count; i++) {
-        B1I_TRY(b1i_text_status(&out->items[i].title, err));
-        B1I_TRY(b1i_text_status(&out->items[i].description, err));
-        B1I_TRY(b1i_text_status(&out->items[i].data, err));
-        B1I_TRY(b1i_text_status(&out->items[i].script, err));
-    }
+    st = b1i_plot_bytes(run, out, err);
+fail:
+    return st;
+}
+
+static b1_status of_study(const b1i_report_run *run, b1i_plots *out, b1_error *err)
+{
+    b1_status st = b1i_plot_study(run, out, err);
+    return st == B1_OK ? b1i_plot_steps(run, out, err) : st;
+}
+
+b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *err)
+{
+    static b1_status (*const of[])(const b1i_report_run *, b1i_plots *, b1_error *) = {
+        [b1i_report_lab] = of_lab, [b1i_report_study] = of_study, [b1i_report_ab] = b1i_plot_ab};
+    b1_status st;
+    *out = (b1i_plots){0};
+    B1I_TRY(of[run->sort](run, out, err));
+    B1I_TRY(whole(out, err));
     return B1_OK;
 fail:
     b1i_plots_free(out);

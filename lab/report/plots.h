@@ -11,7 +11,24 @@
 #include "lab/report/run.h"
 #include "lab/report/text.h"
 
-typedef enum b1i_plot_sort { b1i_plot_latency, b1i_plot_bandwidth, b1i_plot_traffic, b1i_plot_timeline } b1i_plot_sort;
+typedef enum b1i_plot_sort {
+    b1i_plot_latency, /* of an experiment */
+    b1i_plot_bandwidth,
+    b1i_plot_traffic,
+    b1i_plot_timeline,
+    b1i_plot_causes, /* of a study */
+    b1i_plot_ratio,
+    b1i_plot_graphs,
+    b1i_plot_formats,
+    b1i_plot_batch,
+    b1i_plot_profile,
+    b1i_plot_jitter,
+    b1i_plot_pairs,  /* of an A/B */
+    b1i_plot_floors, /* of all runs together */
+    b1i_plot_intervals,
+    b1i_plot_ladder,
+    b1i_plot_beside
+} b1i_plot_sort;
 
 typedef struct b1i_plot {
     b1i_plot_sort sort;
@@ -32,6 +49,9 @@ void b1i_plots_free(b1i_plots *plots);
 /* Whether each row of the plots/ *.dat of a run's directory is one that is made anew; `say` gets a line for each file
  * that has another. */
 b1_status b1i_plots_check(const char *directory, void (*say)(void *user, const char *line), void *user, b1_error *err);
+
+/* What several runs show together, with the published beside them. */
+b1_status b1i_plots_together(const b1i_report_run *runs, size_t count, b1i_plots *out, b1_error *err);
 
 /* ---- for the files that draw ---- */
 /* A new figure named "NN-stem"; NULL: no memory. */
@@ -57,5 +77,8 @@ b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *plots, b1_error *
 b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_study(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_steps(const b1i_report_run *run, b1i_plots *plots, b1_error *err); /* profile, jitter */
+b1_status b1i_plot_ab(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run's documents and cells, for the report.
+ * A run's documents and an experiment's cells, for the report.
  */
 #include "lab/report/run.h"
 
@@ -39,6 +39,11 @@ static b1_status read_json(const char *directory, const char *name, bool needed,
     b1i_free(text);
     b1i_free(path);
     return st;
+}
+
+b1_status b1i_report_run_read(const b1i_report_run *run, const char *name, json_t **out, b1_error *err)
+{
+    return read_json(run->directory, name, false, out, err);
 }
 
 json_t *b1i_report_run_json(const b1i_report_run *run, const char *name)
@@ -81,6 +86,8 @@ const char *b1i_report_run_device(const b1i_report_run *run)
     bool cpu = strcmp(run->device, "cpu") == 0;
     for (int i = 0; paths[i] && !name; i++)
         if (!cpu || !strstr(paths[i], "gpu")) name = b1i_report_string(run->environment, paths[i]);
+    if (run->sort != b1i_report_lab && b1i_report_string(run->analysis, "device_name"))
+        name = b1i_report_string(run->analysis, "device_name");
     return name ? name : run->device;
 }
 
@@ -310,6 +317,13 @@ bool b1i_report_run_has(const b1i_report_run *run, b1i_lab_kind kind)
     return false;
 }
 
+static b1i_report_sort sort_of(const json_t *analysis)
+{
+    const char *schema = word(analysis, "schema");
+    if (strcmp(schema, "batchone.study-analysis/1") == 0) return b1i_report_study;
+    return strcmp(schema, "batchone.ab/1") == 0 ? b1i_report_ab : b1i_report_lab;
+}
+
 b1_status b1i_report_run_load(const char *directory, b1i_report_run *out, b1_error *err)
 {
     b1_status st;
@@ -326,9 +340,12 @@ b1_status b1i_report_run_load(const char *directory, b1i_report_run *out, b1_err
     B1I_TRY(read_json(out->directory, "device-after.json", false, &out->after, err));
     B1I_TRY(read_json(out->directory, "commands.json", false, &out->commands, err));
     B1I_TRY(read_json(out->directory, "manifest.json", false, &out->manifest, err));
-    out->experiment = word(out->analysis, "experiment");
+    static const char *const names[] = {[b1i_report_study] = "study", [b1i_report_ab] = "A/B"};
+    out->sort = sort_of(out->analysis);
+    out->experiment = out->sort == b1i_report_lab ? word(out->analysis, "experiment") : names[out->sort];
     out->device = word(out->analysis, "device");
-    B1I_TRY(read_cells(out, err));
+    if (out->sort == b1i_report_lab) B1I_TRY(read_cells(out, err));
+    if (out->sort == b1i_report_study) B1I_TRY(b1i_report_groups_load(out, err));
     return B1_OK;
 memory:
     st = b1i_fail_memory(err, length + 1);
@@ -350,5 +367,6 @@ void b1i_report_run_free(b1i_report_run *run)
     b1i_free(run->name);
     b1i_free(run->href);
     b1i_free(run->cells);
+    b1i_report_groups_free(run);
     *run = (b1i_report_run){0};
 }
