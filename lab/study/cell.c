@@ -103,7 +103,7 @@ static json_t *study_keys(b1i_measured *m, const b1i_modes *modes)
     return j;
 }
 
-static void drop(b1i_measured *m)
+void b1i_measured_drop(b1i_measured *m)
 {
     json_t **const taken[] = {&m->kernels,    &m->source,     &m->energy,   &m->jitter,
                               &m->harness_ns, &m->gpu_before, &m->gpu_after};
@@ -142,7 +142,7 @@ b1_status b1i_measured_json(b1i_measured *m, json_t **out, b1_error *err)
 fail:
     json_decref(document);
     json_decref(keys);
-    drop(m);
+    b1i_measured_drop(m);
     return st;
 }
 

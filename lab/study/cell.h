@@ -10,6 +10,7 @@
 
 #define B1I_STACK_APART 0.05 /* of the harness's sum: what a stack says of its steps may differ so far */
 
+enum { B1I_MEASURED_MESSAGE = 6000 };
 typedef struct b1i_measured {
     const b1i_setting *setting;
     const char *id, *binary;        /* of the setting; SHA-256 of this command */
@@ -25,9 +26,13 @@ typedef struct b1i_measured {
     json_t *gpu_before, *gpu_after;                          /* b1i_device_state(), taken over; NULL of the CPU */
     int ordinal;
     double elapsed_s;
+    char stack_name[96], stack_attention[96], message[B1I_MEASURED_MESSAGE]; /* room for what a stack says */
 } b1i_measured;
 
 /* A new reference in *out; the verdict is made `drifting` where the steps have two levels or a trend. B1_MEMORY. */
 b1_status b1i_measured_json(b1i_measured *measured, json_t **out, b1_error *err);
+
+/* Lets go of what was taken over. */
+void b1i_measured_drop(b1i_measured *measured);
 
 #endif

@@ -9,9 +9,12 @@
 
 #include "base/threads.h"
 #include "lab/cell.h"
+#include "lab/energy.h"
 #include "lab/evidence.h"
 #include "lab/gpus.h"
 #include "lab/machine.h"
+#include "lab/stats.h"
+#include "lab/step_profile.h"
 #include "lab/study/cell.h"
 #include "lab/study/stack.h"
 
@@ -23,7 +26,7 @@
  * what is free. */
 #define CEILING_MOST_BYTES     (1ull << 30)
 #define GPU_CEILING_MOST_BYTES (2ull << 30)
-enum { CEILING_PART = 4, STACK_CEILING_PART = 16, BATCH_MOST = 8, SEQUENCES_MOST = BATCH_MOST };
+enum { CEILING_PART = 4, STACK_CEILING_PART = 16, GLANCES = 5, BATCH_MOST = 8, PROFILED_STEPS = 10 };
 
 struct b1i_subject {
     b1i_setting setting; /* that it was opened for */
@@ -192,7 +195,9 @@ static void begin_cell(const b1i_subject *s, const b1i_setting *setting, b1i_mea
                          .weights = setting->weights ? setting->weights
                                     : i->weights     ? i->weights
                                                      : "unknown",
-                         .executor = setting->executor ? setting->executor : "unknown",
+                         .executor = setting->executor ? setting->executor
+                                     : setting->stack  ? "stack:unknown"
+                                                       : "unknown",
                          .status = "ok",
                          .context = setting->context,
                          .threads = s->threads,
@@ -219,12 +224,58 @@ static void measure_session(b1i_subject *s, b1_session *const *sessions, const b
     m->kv_element_bytes = elements ? kv / (elements * (uint64_t)context) : 0;
     m->attention = strcmp(b1_session_executor(sessions[0]), "reference") == 0 ? "math" : "split-kv";
     m->source = json_string("batchone");
+    m->kernels = b1i_step_kernels(sessions[0], s->info.layers);
+}
+
+typedef struct stepper {
+    b1_session *const *sessions;
+    int batch, context;
+    int32_t tokens[BATCH_MOST];
+} stepper;
+
+/* One step as the cell's, for the counters of energy. */
+static b1_status one_step(void *user, b1_error *err)
+{
+    stepper *t = user;
+    b1_status st = t->batch == 1 ? b1_session_step(t->sessions[0], t->tokens[0], err)
+                                 : b1_sessions_step(t->sessions, t->tokens, t->batch, err);
+    for (int i = 0; i < t->batch && st == B1_OK; i++) st = b1_session_rewind(t->sessions[i], t->context - 1, err);
+    return st;
+}
+
+/* A pass of its own after the timing. Counters that are missing or do not move are null, and so is one that fails. */
+static b1_status measure_energy(const b1i_subject *s, b1_session *const *sessions, const b1i_setting *setting,
+                                const b1i_measure_options *options, b1i_measured *m, b1_error *err)
+{
+    b1i_energy *energy = NULL;
+    stepper t = {.sessions = sessions, .batch = setting->batch, .context = setting->context};
+    const b1i_energy_work work = {&t, one_step, setting->batch, options->cancelled};
+    if (b1i_energy_open(s->ordinal, &energy, NULL) != B1_OK || !energy) return B1_OK;
+    b1_status st = b1i_energy_measure(energy, &work, B1I_ENERGY_NS, &m->energy, err);
+    b1i_energy_close(energy);
+    return st == B1_CANCELLED ? st : B1_OK;
+}
+
+/* A pass of its own too. One that fails leaves the reason in place of a profile, and the cell as it is. */
+static b1_status measure_profile(const b1i_subject *s, const b1i_setting *setting, const b1_session_options *how,
+                                 json_t **profile, b1_error *err)
+{
+    b1_error why = {0};
+    if (!setting->profile || !profile) return B1_OK;
+    b1_status st =
+        b1i_step_profile(s->engine, how, setting->batch, setting->context, s->peak_gbps, PROFILED_STEPS, profile, &why);
+    if (st == B1_CANCELLED && err) *err = why;
+    if (st != B1_OK && st != B1_CANCELLED) {
+        *profile = json_pack("{s:s,s:b,s:s}", "schema", "batchone.step-profile/1", "found", 0, "message", why.message);
+        st = B1_OK;
+    }
+    return st;
 }
 
 static b1_status measure_engine(b1i_subject *s, const b1i_setting *setting, const b1i_measure_options *options,
-                                b1i_measured *m, b1_error *err)
+                                b1i_measured *m, json_t **profile, b1_error *err)
 {
-    b1_session *sessions[SEQUENCES_MOST] = {NULL};
+    b1_session *sessions[BATCH_MOST] = {NULL};
     const b1_session_options o = {.executor = setting->executor, .context = setting->context};
     const b1i_bench_plan plan = {.warmup = setting->warmup, .steps = setting->steps, .cancelled = options->cancelled};
     b1_status st = B1_OK;
@@ -232,8 +283,93 @@ static b1_status measure_engine(b1i_subject *s, const b1i_setting *setting, cons
     measure_session(s, sessions, setting, m);
     B1I_TRY(b1i_cell_measure(sessions, setting->batch, s->ceiling, s->info.vocab, setting->context, &plan,
                              &m->cell.result, err));
+    B1I_TRY(measure_energy(s, sessions, setting, options, m, err));
+    for (int i = 0; i < setting->batch; i++) {
+        b1_session_close(sessions[i]); /* the profile's own need the memory */
+        sessions[i] = NULL;
+    }
+    B1I_TRY(measure_profile(s, setting, &o, profile, err));
 fail:
     for (int i = 0; i < setting->batch; i++) b1_session_close(sessions[i]);
+    return st;
+}
+
+/* ---- a cell of an outside stack ---- */
+
+/* The median of a few readings: those around a stack's steps lie far apart. */
+static b1_status look(b1i_subject *s, double *gbps, b1_error *err)
+{
+    double seen[GLANCES];
+    for (int i = 0; i < GLANCES; i++) {
+        b1_status st = b1i_ceiling_glance(s->ceiling, &seen[i], err);
+        if (st != B1_OK) return st;
+    }
+    *gbps = b1i_median(seen, GLANCES);
+    return B1_OK;
+}
+
+/* Its steps as the one slice between two readings. Times are whole nanoseconds, as a cell keeps them. */
+static b1_status take_steps(const b1i_stack_result *r, double before, double after, bool throttled, b1i_measured *m,
+                            b1_error *err)
+{
+    b1i_bench_result *out = &m->cell.result;
+    double drift;
+    if (!b1i_grow(&out->slices, &out->slice_room, 1, sizeof *out->slices) ||
+        !b1i_grow(&out->step_ns, &out->step_room, r->count, sizeof *out->step_ns) || !(m->harness_ns = json_array()))
+        return b1i_fail_memory(err, r->count * sizeof *out->step_ns);
+    json_t *seen = json_array();
+    for (size_t i = 0; i < r->count; i++) {
+        out->step_ns[i] = floor(r->step_ns[i]);
+        json_array_append_new(seen, json_integer((json_int_t)r->harness_ns[i]));
+    }
+    if (json_array_append_new(m->harness_ns, seen) != 0) return b1i_fail_memory(err, r->count * sizeof *r->harness_ns);
+    out->step_count = r->count;
+    out->slices[out->slice_count++] = (b1i_slice){(before + after) / 2, 0, r->count};
+    out->warmup = m->setting->warmup;
+    b1_status st = b1i_bench_summarise(m->cell.weight_bytes + m->cell.kv_bytes, out, &drift, err);
+    if (st == B1_OK) out->verdict = b1i_bench_verdict(out, throttled, b1i_bench_agree(before, after), drift);
+    return st;
+}
+
+/* What the stack said of itself. */
+static b1_status take_words(const b1i_stack_result *r, b1i_measured *m, b1_error *err)
+{
+    json_t *kernels = json_object_get(r->facts, "kernels");
+    m->source = json_pack("{s:s,s:s,s:s,s:O?}", "stack", r->name, "version", r->version, "command", m->setting->stack,
+                          "facts", r->facts);
+    snprintf(m->stack_name, sizeof m->stack_name, "stack:%s", r->name);
+    m->cell.executor = m->stack_name;
+    const char *attention = json_string_value(json_object_get(r->facts, "attention"));
+    if (attention) snprintf(m->stack_attention, sizeof m->stack_attention, "%s", attention);
+    m->attention = attention ? m->stack_attention : NULL;
+    m->kernels = json_is_object(kernels) ? json_incref(kernels) : NULL;
+    return m->source ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for what the stack said of itself");
+}
+
+static b1_status measure_stack(b1i_subject *s, const b1i_setting *setting, const b1i_measure_options *options,
+                               b1i_measured *m, json_t **profile, b1_error *err)
+{
+    b1_status st;
+    b1i_stack_result r = {0};
+    double before, after;
+    const uint64_t kv = b1_inspection_kv_bytes(s->inspection, setting->context);
+    m->cell.weight_bytes = s->info.weight_bytes;
+    m->cell.kv_bytes = kv * (uint64_t)setting->batch;
+    B1I_TRY(look(s, &before, err));
+    uint64_t throttles = b1i_ceiling_throttles(s->ceiling);
+    B1I_TRY(b1i_stack_run(setting, &s->info, kv, options->cancelled, &r, err));
+    B1I_TRY(take_words(&r, m, err));
+    if (r.message) {
+        m->cell.status = r.status;
+        snprintf(m->message, sizeof m->message, "%s", r.message);
+        m->cell.message = m->message;
+        goto fail;
+    }
+    B1I_TRY(look(s, &after, err));
+    B1I_TRY(take_steps(&r, before, after, b1i_ceiling_throttles(s->ceiling) != throttles, m, err));
+    if (profile && r.profile) *profile = json_incref(r.profile);
+fail:
+    b1i_stack_result_free(&r);
     return st;
 }
 
@@ -244,7 +380,7 @@ static b1_status end_cell(b1i_measured *m, b1_status st, const b1_error *why, ui
                           b1_error *err)
 {
     char id[B1I_SETTING_ID];
-    if (st != B1_OK) {
+    if (st != B1_OK && !m->cell.message) {
         m->cell.status = status_word(st);
         m->cell.message = why->message[0] ? why->message : b1_status_text(st);
     }
@@ -270,13 +406,12 @@ b1_status b1i_subject_measure(b1i_subject *subject, const b1i_setting *setting, 
     if (profile) *profile = NULL;
     begin_cell(subject, setting, &m);
     if (subject->ordinal != B1I_DEVICE_CPU) m.gpu_before = b1i_device_state(subject->ordinal);
-    b1_status st = measure_engine(subject, setting, options, &m, &why);
+    b1_status st = setting->stack ? measure_stack(subject, setting, options, &m, profile, &why)
+                                  : measure_engine(subject, setting, options, &m, profile, &why);
     if (subject->ordinal != B1I_DEVICE_CPU) m.gpu_after = b1i_device_state(subject->ordinal);
     if (st == B1_CANCELLED) {
         if (err) *err = why;
-        json_decref(m.source);
-        json_decref(m.gpu_before);
-        json_decref(m.gpu_after);
+        b1i_measured_drop(&m);
     } else {
         st = end_cell(&m, st, &why, began, cell, err);
     }
