@@ -8,6 +8,17 @@
 #include "lab/bench.h"
 #include "lab/ceiling.h"
 
+/* Steps of `batch` sessions together, each at exactly one context. */
+typedef struct b1i_steps {
+    b1_session *const *sessions; /* [batch], 1 … 8 */
+    int batch, vocab, context;
+    uint64_t taken; /* tokens so far: the next one follows from it */
+} b1i_steps;
+/* Fills each session with context − 1 positions of filler; its content is lost. B1_ARGUMENT: the batch. */
+b1_status b1i_steps_begin(b1i_steps *steps, b1_error *err);
+/* One step, *ns its host time; then each session is rewound by one. */
+b1_status b1i_steps_one(b1i_steps *steps, uint64_t *ns, b1_error *err);
+
 /* Measures decode steps of `batch` sessions together at `context` (1 ≤ context ≤ each session's): one is a step of the
  * session alone, several (different ones of one engine and executor, at most 8) step as one and read the weights once.
  * Each is filled with context − 1 positions of filler, and rewound by one after each step. The bytes of a step are

@@ -8,6 +8,7 @@
 #include "lab/step_profile.h"
 
 #include "gpu/gpu.h"
+#include "lab/cell.h"
 #include "lab/files.h"
 #include "lab/stats.h"
 #include "lab/step_trace.h"
@@ -28,7 +29,7 @@ typedef struct pass {
     b1_model_info info;
     int batch, context, steps;
     b1_session *sessions[MOST_BATCH];
-    uint64_t taken;  /* steps so far: the tokens follow from it */
+    b1i_steps run;
     double bytes;    /* of a step */
     double *step_ns; /* [steps] */
 } pass;
@@ -46,29 +47,18 @@ static void close_sessions(pass *p)
 static b1_status open_sessions(pass *p, b1_error *err)
 {
     b1_status st = B1_OK;
-    for (int i = 0; i < p->batch; i++) {
-        B1I_TRY(b1_session_create(p->engine, &p->how, &p->sessions[i], err));
-        if (p->context > 1) B1I_TRY(b1_session_fill(p->sessions[i], p->context - 1, err));
-    }
+    for (int i = 0; i < p->batch; i++) B1I_TRY(b1_session_create(p->engine, &p->how, &p->sessions[i], err));
+    p->run = (b1i_steps){p->sessions, p->batch, p->info.vocab, p->context, 0};
+    B1I_TRY(b1i_steps_begin(&p->run, err));
 fail:
     return st;
 }
 
 static b1_status one_step(pass *p, double *ns, b1_error *err)
 {
-    b1_status st;
-    int32_t tokens[MOST_BATCH];
-    for (int i = 0; i < p->batch; i++)
-        tokens[i] = (int32_t)(b1i_mix64(p->taken * MOST_BATCH + (uint64_t)i) % (uint64_t)p->info.vocab);
-    p->taken++;
-    const uint64_t start = b1i_now_ns();
-    if (p->batch == 1)
-        B1I_TRY(b1_session_step(p->sessions[0], tokens[0], err));
-    else
-        B1I_TRY(b1_sessions_step(p->sessions, tokens, p->batch, err));
-    *ns = (double)(b1i_now_ns() - start);
-    for (int i = 0; i < p->batch; i++) B1I_TRY(b1_session_rewind(p->sessions[i], p->context - 1, err));
-fail:
+    uint64_t took = 0;
+    b1_status st = b1i_steps_one(&p->run, &took, err);
+    *ns = (double)took;
     return st;
 }
 
