@@ -99,8 +99,9 @@ static json_t *word_json(const char *directory, const char *word)
     return json_string(*word == '/' && last[1] ? last + 1 : word);
 }
 
-static json_t *words_json(const char *directory, const char *const *argv)
+json_t *b1i_evidence_words(const b1i_evidence *e, const char *const *argv)
 {
+    const char *directory = e->directory;
     json_t *words = json_array();
     for (int i = 0; words && argv[i]; i++)
         if (json_array_append_new(words, word_json(directory, argv[i])) != 0) {
@@ -135,10 +136,10 @@ b1_status b1i_evidence_command(b1i_evidence *e, const char *name, const char *co
     *exit_code = run_program(argv, &out, &bad, &why);
     double seconds = (double)(b1i_now_ns() - began) / 1e9;
     if (why) say_why(&out, &bad, argv[0], why);
-    if (json_array_append_new(e->commands, json_pack("{s:s,s:o,s:b,s:i,s:f,s:o,s:o}", "name", name, "argv",
-                                                     words_json(b1i_evidence_directory(e), argv), "started", why == 0,
-                                                     "exit_code", *exit_code, "seconds", seconds, "stdout",
-                                                     sink_json(&out), "stderr", sink_json(&bad))) != 0)
+    if (json_array_append_new(e->commands,
+                              json_pack("{s:s,s:o,s:b,s:i,s:f,s:o,s:o}", "name", name, "argv",
+                                        b1i_evidence_words(e, argv), "started", why == 0, "exit_code", *exit_code,
+                                        "seconds", seconds, "stdout", sink_json(&out), "stderr", sink_json(&bad))) != 0)
         st = b1i_fail(err, B1_MEMORY, "not enough memory for the record of %s", argv[0]);
 fail:
     close_sink(&out);

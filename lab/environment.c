@@ -77,10 +77,10 @@ static json_t *cuda_version(int version)
     return version ? json_string(text) : json_null();
 }
 
-static json_t *cuda(const b1i_lab *lab)
+static json_t *cuda(const b1i_device *device)
 {
     b1i_gpu_info info = {0};
-    if (lab->options->device.ordinal != B1I_DEVICE_CPU) b1i_gpu_describe(lab->options->device.ordinal, &info, NULL);
+    if (device->ordinal != B1I_DEVICE_CPU) b1i_gpu_describe(device->ordinal, &info, NULL);
     return json_pack("{s:o,s:o,s:s}", "driver_api", cuda_version(info.driver), "toolkit",
                      cuda_version(b1i_gpu_toolkit()), "runtime", "none: the driver API alone is used");
 }
@@ -115,12 +115,10 @@ static json_t *all_entries(const json_t *before, const b1i_process *now, double 
     return all;
 }
 
-static json_t *gpu(const b1i_lab *lab)
+static json_t *gpu(const b1i_device *device)
 {
     b1i_gpu_facts f;
-    if (lab->options->device.ordinal == B1I_DEVICE_CPU ||
-        b1i_device_facts(lab->options->device.ordinal, &f, NULL) != B1_OK)
-        return json_null();
+    if (device->ordinal == B1I_DEVICE_CPU || b1i_device_facts(device->ordinal, &f, NULL) != B1_OK) return json_null();
     return json_pack("{s:s,s:s,s:s,s:s,s:i,s:I,s:I}", "name", f.name, "uuid", f.uuid, "driver", f.driver,
                      "compute_capability", f.compute_capability, "sms", f.sms, "l2_bytes", (json_int_t)f.l2_bytes,
                      "memory_bytes", (json_int_t)f.memory_bytes);
@@ -133,20 +131,29 @@ static json_t *options_json(const b1i_lab *lab)
                      o->ncu);
 }
 
+json_t *b1i_environment_json(const b1i_environment_facts *f)
+{
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f,s:s,s:o}", "schema", "batchone.environment/1", "run",
+        f->run, "experiment", f->experiment, "device", f->device->name, "options", f->options, "version", b1_version(),
+        "binary_sha256", b1i_lab_text(f->binary), "machine", b1i_machine_record(), "container", container(), "gpu",
+        gpu(f->device), "cuda", cuda(f->device), "libraries", libraries(), "globaltimer_tick_ns",
+        f->tick_ns > 0 ? json_real(f->tick_ns) : json_null(), "elapsed_s", f->elapsed_s, "elapsed_excludes",
+        "start of the process, analysis, hashing and writing of the manifest, verification, reports, and "
+        "processes of this run that were killed",
+        "processes", f->processes);
+}
+
 b1_status b1i_environment_write(const b1i_lab *lab, const json_t *processes, const b1i_process *now, b1_error *err)
 {
-    double elapsed;
-    json_t *all = all_entries(processes, now, &elapsed);
-    json_t *record = json_pack(
-        "{s:s,s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f,s:s,s:o}", "schema", "batchone.environment/1", "run",
-        lab->plan.run, "experiment", lab->plan.experiment, "device", lab->plan.device, "options", options_json(lab),
-        "version", b1_version(), "binary_sha256", b1i_lab_text(lab->plan.binary), "machine", b1i_machine_record(),
-        "container", container(), "gpu", gpu(lab), "cuda", cuda(lab), "libraries", libraries(), "globaltimer_tick_ns",
-        lab->tick_ns > 0 ? json_real(lab->tick_ns) : json_null(), "elapsed_s", elapsed, "elapsed_excludes",
-        "start of the process, analysis, hashing and writing of the manifest, verification, reports, and processes of "
-        "this run that were killed",
-        "processes", all);
-    return b1i_evidence_json(lab->evidence, "environment.json", record, err);
+    b1i_environment_facts facts = {.run = lab->plan.run,
+                                   .experiment = lab->plan.experiment,
+                                   .binary = lab->plan.binary,
+                                   .device = &lab->options->device,
+                                   .tick_ns = lab->tick_ns};
+    facts.processes = all_entries(processes, now, &facts.elapsed_s);
+    facts.options = options_json(lab);
+    return b1i_evidence_json(lab->evidence, "environment.json", b1i_environment_json(&facts), err);
 }
 
 /* ---- the device before and after ---- */
@@ -172,50 +179,59 @@ static json_t *cpu_state(void)
                      got == 3 ? json_pack("[f,f,f]", load[0], load[1], load[2]) : json_null(), "running", running());
 }
 
-b1_status b1i_environment_device(const b1i_lab *lab, const char *name, b1_error *err)
+json_t *b1i_environment_state(const b1i_device *device)
 {
     char date[32];
-    int ordinal = lab->options->device.ordinal;
     b1i_machine_date(date, sizeof date);
-    json_t *state =
-        json_pack("{s:s,s:s,s:s,s:o,s:o}", "schema", "batchone.device/1", "date", date, "device", lab->plan.device,
-                  "gpu", ordinal == B1I_DEVICE_CPU ? json_null() : b1i_device_state(ordinal), "cpu", cpu_state());
-    return b1i_evidence_json(lab->evidence, name, state, err);
+    return json_pack("{s:s,s:s,s:s,s:o,s:o}", "schema", "batchone.device/1", "date", date, "device", device->name,
+                     "gpu", device->ordinal == B1I_DEVICE_CPU ? json_null() : b1i_device_state(device->ordinal), "cpu",
+                     cpu_state());
+}
+
+b1_status b1i_environment_device(const b1i_lab *lab, const char *name, b1_error *err)
+{
+    return b1i_evidence_json(lab->evidence, name, b1i_environment_state(&lab->options->device), err);
 }
 
 /* ---- who this is ---- */
 
-static bool name_run(char *run, size_t bytes)
+b1_status b1i_environment_name(char *run, size_t bytes, b1_error *err)
 {
     uint8_t random[6];
     char date[24];
     time_t now = time(NULL);
     struct tm utc;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) return false;
-    if (!gmtime_r(&now, &utc) || !strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", &utc)) return false;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random || !gmtime_r(&now, &utc) ||
+        !strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", &utc))
+        return b1i_fail(err, B1_SYSTEM, "the system gives no random number or no date");
     snprintf(run, bytes, "%s-%02x%02x%02x%02x%02x%02x", date, random[0], random[1], random[2], random[3], random[4],
              random[5]);
-    return true;
+    return B1_OK;
+}
+
+void b1i_environment_device_name(const b1i_device *device, char *name, size_t bytes)
+{
+    b1i_gpu_facts facts;
+    if (device->ordinal == B1I_DEVICE_CPU)
+        b1i_machine_cpu(name, bytes);
+    else if (b1i_device_facts(device->ordinal, &facts, NULL) == B1_OK)
+        snprintf(name, bytes, "%s", facts.name);
+    else
+        snprintf(name, bytes, "unknown");
 }
 
 b1_status b1i_environment_identify(b1i_lab *lab, b1_error *err)
 {
     b1_status st = B1_OK;
     b1i_lab_plan *p = &lab->plan;
-    b1i_gpu_facts facts;
     uint64_t bytes;
-    char cpu[256];
-    if (!name_run(p->run, sizeof p->run)) return b1i_fail(err, B1_SYSTEM, "the system gives no random number");
+    char name[256];
+    B1I_TRY(b1i_environment_name(p->run, sizeof p->run, err));
     if (lab->options->executable) B1I_TRY(b1i_sha256_file(lab->options->executable, p->binary, &bytes, err));
     snprintf(p->device, sizeof p->device, "%s", lab->options->device.name);
-    if (lab->options->device.ordinal == B1I_DEVICE_CPU)
-        b1i_machine_cpu(cpu, sizeof cpu);
-    else if (b1i_device_facts(lab->options->device.ordinal, &facts, NULL) == B1_OK)
-        snprintf(cpu, sizeof cpu, "%s", facts.name);
-    else
-        snprintf(cpu, sizeof cpu, "unknown");
-    if (!(p->device_name = b1i_strdup(cpu)) || !(p->experiment = b1i_strdup(lab->experiment->name)))
-        return b1i_fail_memory(err, sizeof cpu);
+    b1i_environment_device_name(&lab->options->device, name, sizeof name);
+    if (!(p->device_name = b1i_strdup(name)) || !(p->experiment = b1i_strdup(lab->experiment->name)))
+        return b1i_fail_memory(err, sizeof name);
 fail:
     return st;
 }

@@ -30,4 +30,20 @@ b1_status b1i_environment_device(const b1i_lab *lab, const char *name, b1_error 
 /* Fills the plan's run and binary, and the device's name. */
 b1_status b1i_environment_identify(b1i_lab *lab, b1_error *err);
 
+/* ---- of any run ---- */
+
+typedef struct b1i_environment_facts {
+    const char *run, *experiment, *binary;
+    const b1i_device *device;
+    json_t *options, *processes; /* taken over */
+    double tick_ns, elapsed_s;
+} b1i_environment_facts;
+/* environment.json and a device's state as documents; new references, NULL: no memory. */
+json_t *b1i_environment_json(const b1i_environment_facts *facts);
+json_t *b1i_environment_state(const b1i_device *device);
+/* A new run's id into `run` [≥ 40]. B1_SYSTEM. */
+b1_status b1i_environment_name(char *run, size_t bytes, b1_error *err);
+/* A GPU's name or the CPU's model; "unknown". */
+void b1i_environment_device_name(const b1i_device *device, char *name, size_t bytes);
+
 #endif

@@ -108,6 +108,19 @@ b1_status b1i_evidence_create(const char *directory, b1i_evidence **out, b1_erro
     return open_directory(directory, out, err);
 }
 
+/* The records that the run has so far. */
+static b1_status take_commands(b1i_evidence *e, b1_error *err)
+{
+    json_t *document, *list;
+    b1_status st = b1i_lab_read_json(e->directory, "commands.json", &document, err);
+    if (st != B1_OK) return st;
+    list = json_object_get(document, "commands");
+    if (json_is_array(list) && json_array_extend(e->commands, list) != 0)
+        st = b1i_fail(err, B1_MEMORY, "not enough memory for the records of commands");
+    json_decref(document);
+    return st;
+}
+
 b1_status b1i_evidence_resume(const char *directory, b1i_evidence **out, b1_error *err)
 {
     *out = NULL;
@@ -125,6 +138,7 @@ b1_status b1i_evidence_resume(const char *directory, b1i_evidence **out, b1_erro
             st = b1i_fail(err, B1_IO, "%s/%s cannot be removed: %s", directory, names.items[i], strerror(errno));
             goto fail;
         }
+    if (there(directory, "commands.json")) B1I_TRY(take_commands(e, err));
     *out = e;
     e = NULL;
 fail:
@@ -336,12 +350,24 @@ fail:
     return st;
 }
 
+static b1_status write_commands(b1i_evidence *e, b1_error *err)
+{
+    return b1i_evidence_json(e, "commands.json",
+                             json_pack("{s:s,s:O}", "schema", "batchone.commands/1", "commands", e->commands), err);
+}
+
+b1_status b1i_evidence_record(b1i_evidence *e, json_t *record, b1_error *err)
+{
+    if (json_array_append_new(e->commands, record) != 0)
+        return b1i_fail(err, B1_MEMORY, "not enough memory for the record of a command");
+    return write_commands(e, err);
+}
+
 b1_status b1i_evidence_seal(b1i_evidence *e, b1_error *err)
 {
     b1_status st;
     json_t *files = NULL;
-    B1I_TRY(b1i_evidence_json(e, "commands.json",
-                              json_pack("{s:s,s:O}", "schema", "batchone.commands/1", "commands", e->commands), err));
+    B1I_TRY(write_commands(e, err));
     if (!(files = json_array())) {
         st = b1i_fail_memory(err, sizeof *files);
         goto fail;
@@ -360,8 +386,7 @@ void b1i_evidence_fail(b1i_evidence *e, b1_status status, const char *reason)
     char date[32];
     b1i_machine_date(date, sizeof date);
     if (e->ended) return;
-    b1i_evidence_json(e, "commands.json",
-                      json_pack("{s:s,s:O}", "schema", "batchone.commands/1", "commands", e->commands), NULL);
+    write_commands(e, NULL);
     b1i_evidence_json(e, "failed.json",
                       json_pack("{s:s,s:s,s:s,s:s}", "schema", "batchone.failed/1", "status", b1_status_name(status),
                                 "reason", reason, "date", date),

@@ -58,6 +58,13 @@ b1_status b1i_evidence_cut(b1i_evidence *evidence, uint64_t bytes, b1_error *err
 b1_status b1i_evidence_command(b1i_evidence *evidence, const char *name, const char *const *argv, bool private_output,
                                int *exit_code, b1_error *err);
 
+/* A record for commands.json (taken over) of a command that was started otherwise: {"name", "argv", "started",
+ * "exit_code", "seconds", "stdout", "stderr", …}. commands.json is written with it at once, and a run that is resumed
+ * goes on with its records. */
+b1_status b1i_evidence_record(b1i_evidence *evidence, json_t *record, b1_error *err);
+/* Words as commands.json keeps them: see above. A new reference; NULL: no memory. */
+json_t *b1i_evidence_words(const b1i_evidence *evidence, const char *const *argv);
+
 /* SHA-256 of a file as 64 hex digits, and its size. */
 b1_status b1i_sha256_file(const char *path, char hex[65], uint64_t *bytes, b1_error *err);
 
