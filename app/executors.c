@@ -17,11 +17,11 @@ static b1_status add(b1i_executors *list, const char *name, b1_error *err)
 /* A name that is listed twice is of two devices; those of the CPU come first. */
 static bool is_of(int index, bool gpu) { return (strcmp(b1_executor_device(index), "cuda") == 0) == gpu; }
 
+/* A name of another kind of device stays, for who opens it to refuse with a sentence. */
 static const char *own_name(const char *name, bool gpu)
 {
-    if (gpu && strcmp(name, "separate") == 0) return "separate_graph";
-    if (gpu && strcmp(name, "fused") == 0) return "fused_graph";
-    return name;
+    const char *own = b1i_executor_on(name, gpu);
+    return own ? own : name;
 }
 
 b1_status b1i_executors_of(const b1i_device *device, const char *const *given, size_t count, b1i_executors *out,

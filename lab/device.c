@@ -54,6 +54,16 @@ static bool listed(const char *name, const char *device)
 bool b1i_executor_is_gpu(const char *name) { return listed(name, "cuda") && !listed(name, "cpu"); }
 bool b1i_executor_is_cpu(const char *name) { return strcmp(name, "reference") == 0 || strcmp(name, "persistent") == 0; }
 
+const char *b1i_executor_on(const char *name, bool gpu)
+{
+    if (gpu && strcmp(name, "separate") == 0) name = "separate_graph";
+    if (gpu && strcmp(name, "fused") == 0) name = "fused_graph";
+    for (int i = 0; b1_executor_name(i); i++)
+        if (strcmp(b1_executor_name(i), name) == 0 && strcmp(b1_executor_device(i), gpu ? "cuda" : "cpu") == 0)
+            return b1_executor_name(i);
+    return NULL;
+}
+
 int b1i_device_gpus(b1_error *err) { return b1i_gpu_count(err); }
 
 /* The GPU `ordinal`, or why there is none; `word` is what asked for it. */
@@ -153,19 +163,32 @@ static json_t *ecc(const b1i_gpu_health *h)
                      h->ecc_uncorrected < 0 ? json_null() : json_integer(h->ecc_uncorrected));
 }
 
-json_t *b1i_device_state(int ordinal)
+json_t *b1i_device_moment(int ordinal)
 {
     b1i_gpu_clocks c;
-    b1i_gpu_health h;
     json_t *reasons = json_array();
     b1i_gpu_clocks_read(ordinal, &c);
-    b1i_gpu_health_read(ordinal, &h);
     for (int i = 0; reasons && i < REASON_COUNT; i++)
         if (c.throttle & REASONS[i].bit) json_array_append_new(reasons, json_string(REASONS[i].name));
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "sm_mhz", known(c.sm_mhz), "memory_mhz", known(c.memory_mhz),
-                     "power_w", c.power_mw < 0 ? json_null() : json_real(c.power_mw / 1e3), "temperature_c",
-                     known(c.temperature_c), "throttle", reasons, "ecc", ecc(&h), "compute_processes",
-                     known(h.processes), "other_processes", others(&h));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "sm_mhz", known(c.sm_mhz), "memory_mhz", known(c.memory_mhz), "power_w",
+                     c.power_mw < 0 ? json_null() : json_real(c.power_mw / 1e3), "temperature_c",
+                     known(c.temperature_c), "throttle", reasons);
+}
+
+json_t *b1i_device_state(int ordinal)
+{
+    b1i_gpu_health h;
+    json_t *state = b1i_device_moment(ordinal);
+    b1i_gpu_health_read(ordinal, &h);
+    json_t *health = json_pack("{s:o,s:o,s:o}", "ecc", ecc(&h), "compute_processes", known(h.processes),
+                               "other_processes", others(&h));
+    if (state && health && json_object_update(state, health) == 0) {
+        json_decref(health);
+        return state;
+    }
+    json_decref(state);
+    json_decref(health);
+    return NULL;
 }
 
 uint64_t b1i_device_throttle(int ordinal)

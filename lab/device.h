@@ -29,6 +29,9 @@ bool b1i_device_is_word(const char *text);
  * persistent); others are of both. */
 bool b1i_executor_is_gpu(const char *name);
 bool b1i_executor_is_cpu(const char *name);
+/* What `name` means on the kind of device: on a GPU separate and fused are their graphs. NULL: none of that kind has
+ * that name. */
+const char *b1i_executor_on(const char *name, bool gpu);
 
 /* The device that `word` (NULL is "auto") and the `executors` [count] mean together. "auto" is what the executors ask
  * for, else the first GPU that can be used, else the CPU. B1_ARGUMENT: no such word, or an executor of another device;
@@ -55,6 +58,8 @@ json_t *b1i_device_record(int ordinal, json_t *before, json_t *after);
  * "uncorrected"} (errors since the driver was loaded), "compute_processes" (with a context there), "other_processes"
  * (but this one)}, each null where NVML is silent. */
 json_t *b1i_device_state(int ordinal);
+/* Its first five alone, which take no longer to read than they must. */
+json_t *b1i_device_moment(int ordinal);
 /* Reasons to run slower than asked that the GPU gives now, as NVML's bits; those that are no throttling (idle, clocks
  * that were set, a display) left out. */
 uint64_t b1i_device_throttle(int ordinal);
