@@ -183,11 +183,6 @@ static b1_status look(b1i_energy *e, ticks *t, uint64_t now, int64_t tokens, b1_
     return B1_OK;
 }
 
-static bool long_enough(const ticks *first, uint64_t least_ns)
-{
-    return first->count > 0 && first->last.ns - first->first.ns >= least_ns;
-}
-
 static json_t *counter_json(const counter *c, const ticks *t)
 {
     const int64_t tokens = t->count > 0 ? t->last.tokens - t->first.tokens : 0;
@@ -221,26 +216,30 @@ fail:
     return b1i_fail(err, B1_MEMORY, "not enough memory for the document");
 }
 
+/* Whether no more steps are asked for. */
+static bool enough(const b1i_energy *e, const ticks *t, uint64_t ns, uint64_t least_ns)
+{
+    return !e || ns >= least_ns + GIVE_UP_NS || (t->count > 0 && t->last.ns - t->first.ns >= least_ns);
+}
+
 b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, json_t **out,
                              b1_error *err)
 {
-    b1_status st;
-    ticks t[COUNTERS] = {{.count = -1}, {.count = -1}, {.count = -1}};
-    int64_t tokens = 0;
+    b1_status st = B1_OK;
+    ticks t[COUNTERS] = {{.count = -1}, {.count = -1}, {.count = -1}}, before[COUNTERS] = {{.count = 0}};
+    const uint64_t start = b1i_now_ns();
+    uint64_t now = start, looked = start;
     *out = json_null();
-    if (!energy) return B1_OK;
-    B1I_TRY(look(energy, (ticks[COUNTERS]){{.count = 0}}, 0, 0, err)); /* what was before does not count */
-    const uint64_t start = b1i_now_ns(), end = start + least_ns + GIVE_UP_NS;
-    for (uint64_t now = start, looked = start; now < end && !long_enough(t, least_ns);) {
+    if (energy) B1I_TRY(look(energy, before, start, 0, err)); /* what was before does not count */
+    for (int64_t steps = 1; steps <= work->steps || !enough(energy, t, now - start, least_ns); steps++) {
         if (work->cancelled && work->cancelled()) return b1i_fail(err, B1_CANCELLED, "cancelled while measuring");
         B1I_TRY(work->step(work->user, err));
-        tokens += work->tokens;
         now = b1i_now_ns();
-        if (now - looked < LOOK_NS) continue;
+        if (!energy || now - looked < LOOK_NS) continue;
         looked = now;
-        B1I_TRY(look(energy, t, now, tokens, err));
+        B1I_TRY(look(energy, t, now, steps * work->tokens, err));
     }
-    return document(energy, t, out, err);
+    if (energy) B1I_TRY(document(energy, t, out, err));
 fail:
     return st;
 }

@@ -29,13 +29,14 @@ typedef struct b1i_energy_work {
     void *user;
     b1_status (*step)(void *user, b1_error *err);
     int tokens;
+    int steps;               /* so many at least */
     bool (*cancelled)(void); /* may be NULL */
 } b1i_energy_work;
 enum { B1I_ENERGY_NS = 1000000000 };
-/* Steps for at least `least_ns` between two ticks of each counter: {"joules_per_token", "source", "tokens", "seconds",
- * "ticks" (of the first counter), "counters": [{"source", "joules_per_token", "tokens", "seconds", "ticks"}]}. null
- * where a counter does not move, and *out is JSON's null where the first one does not, or `energy` is NULL.
- * B1_CANCELLED, or what a step returned. */
+/* Runs the steps, and more until `least_ns` lie between two ticks of the first counter: {"joules_per_token", "source",
+ * "tokens", "seconds", "ticks" (of the first counter), "counters": [{"source", "joules_per_token", "tokens", "seconds",
+ * "ticks"}]}, a counter that does not move being null and 0. *out is JSON's null where the first one does not move, or
+ * `energy` is NULL. B1_CANCELLED, or what a step returned. */
 b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, json_t **out,
                              b1_error *err);
 
