@@ -257,13 +257,13 @@ static b1_status measure_energy(const b1i_subject *s, b1_session *const *session
 }
 
 /* A pass of its own too. One that fails leaves the reason in place of a profile, and the cell as it is. */
-static b1_status measure_profile(const b1i_subject *s, const b1i_setting *setting, const b1_session_options *how,
-                                 json_t **profile, b1_error *err)
+b1_status b1i_subject_profile(const b1i_subject *s, const b1i_setting *setting, json_t **profile, b1_error *err)
 {
     b1_error why = {0};
-    if (!setting->profile || !profile) return B1_OK;
-    b1_status st =
-        b1i_step_profile(s->engine, how, setting->batch, setting->context, s->peak_gbps, PROFILED_STEPS, profile, &why);
+    const b1_session_options how = {.executor = setting->executor, .context = setting->context};
+    *profile = NULL;
+    b1_status st = b1i_step_profile(s->engine, &how, setting->batch, setting->context, s->peak_gbps, PROFILED_STEPS,
+                                    profile, &why);
     if (st == B1_CANCELLED && err) *err = why;
     if (st != B1_OK && st != B1_CANCELLED) {
         *profile = json_pack("{s:s,s:b,s:s}", "schema", "batchone.step-profile/1", "found", 0, "message", why.message);
@@ -288,7 +288,7 @@ static b1_status measure_engine(b1i_subject *s, const b1i_setting *setting, cons
         b1_session_close(sessions[i]); /* the profile's own need the memory */
         sessions[i] = NULL;
     }
-    B1I_TRY(measure_profile(s, setting, &o, profile, err));
+    if (setting->profile && profile) B1I_TRY(b1i_subject_profile(s, setting, profile, err));
 fail:
     for (int i = 0; i < setting->batch; i++) b1_session_close(sessions[i]);
     return st;

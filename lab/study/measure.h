@@ -40,6 +40,8 @@ bool b1i_subject_fits(const b1i_subject *subject, const b1i_setting *setting);
  * document itself. */
 b1_status b1i_subject_measure(b1i_subject *subject, const b1i_setting *setting, const b1i_measure_options *options,
                               json_t **cell, json_t **profile, b1_error *err);
+/* The profile pass alone, of batchone's own engine, for who times other cells before. */
+b1_status b1i_subject_profile(const b1i_subject *subject, const b1i_setting *setting, json_t **profile, b1_error *err);
 /* The three in one, a subject that does not open being a cell with that status. */
 b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_options *options, json_t **cell,
                               json_t **profile, b1_error *err);
