@@ -5,8 +5,10 @@
 #include "lab/evidence_room.h"
 #include "lab/files.h"
 #include "lab/study/measure.h"
+#include "lab/study/plan.h"
 #include "lab/verify_room.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -173,4 +175,19 @@ b1_status b1i_cell_whole(const char *directory, const char *id, void (*say)(void
     b1i_free(where);
     *holds = st == B1_OK && v.holds;
     return st;
+}
+
+void b1i_study_sweep(const char *directory)
+{
+    char *cells = b1i_lab_join(directory, "cells");
+    DIR *dir = cells ? opendir(cells) : NULL;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        size_t length = strlen(entry->d_name);
+        if (length < 5 || strcmp(entry->d_name + length - 5, ".part") != 0) continue;
+        char *path = b1i_lab_join(cells, entry->d_name);
+        if (path) b1i_cell_remove(path);
+        b1i_free(path);
+    }
+    if (dir) closedir(dir);
+    b1i_free(cells);
 }

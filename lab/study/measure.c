@@ -9,9 +9,9 @@
 
 #include "base/threads.h"
 #include "lab/cell.h"
-#include "lab/energy.h"
 #include "lab/evidence.h"
 #include "lab/gpus.h"
+#include "lab/jitter.h"
 #include "lab/machine.h"
 #include "lab/stats.h"
 #include "lab/step_profile.h"
@@ -26,7 +26,17 @@
  * what is free. */
 #define CEILING_MOST_BYTES     (1ull << 30)
 #define GPU_CEILING_MOST_BYTES (2ull << 30)
-enum { CEILING_PART = 4, STACK_CEILING_PART = 16, GLANCES = 5, BATCH_MOST = 8, PROFILED_STEPS = 10 };
+enum {
+    CEILING_PART = 4,
+    STACK_CEILING_PART = 16,
+    GLANCES = 5,
+    BATCH_MOST = 8,
+    PROFILED_STEPS = 10,
+    ENDURANCE_LEAST = 30,
+    ENDURANCE_MOST = 1000
+};
+
+#define ENDURANCE_MS 1000.0
 
 struct b1i_subject {
     b1i_setting setting; /* that it was opened for */
@@ -227,32 +237,22 @@ static void measure_session(b1i_subject *s, b1_session *const *sessions, const b
     m->kernels = b1i_step_kernels(sessions[0], s->info.layers);
 }
 
-typedef struct stepper {
-    b1_session *const *sessions;
-    int batch, context;
-    int32_t tokens[BATCH_MOST];
-} stepper;
-
-/* One step as the cell's, for the counters of energy. */
-static b1_status one_step(void *user, b1_error *err)
+/* Steps that follow one another, in a pass of its own after the timing: about a second of them. One that fails leaves
+ * the cell as it is. */
+static b1_status measure_endurance(const b1i_subject *s, b1_session *const *sessions,
+                                   const b1i_measure_options *options, b1i_measured *m, b1_error *err)
 {
-    stepper *t = user;
-    b1_status st = t->batch == 1 ? b1_session_step(t->sessions[0], t->tokens[0], err)
-                                 : b1_sessions_step(t->sessions, t->tokens, t->batch, err);
-    for (int i = 0; i < t->batch && st == B1_OK; i++) st = b1_session_rewind(t->sessions[i], t->context - 1, err);
-    return st;
-}
-
-/* A pass of its own after the timing. Counters that are missing or do not move are null, and so is one that fails. */
-static b1_status measure_energy(const b1i_subject *s, b1_session *const *sessions, const b1i_setting *setting,
-                                const b1i_measure_options *options, b1i_measured *m, b1_error *err)
-{
-    b1i_energy *energy = NULL;
-    stepper t = {.sessions = sessions, .batch = setting->batch, .context = setting->context};
-    const b1i_energy_work work = {&t, one_step, setting->batch, options->cancelled};
-    if (b1i_energy_open(s->ordinal, &energy, NULL) != B1_OK || !energy) return B1_OK;
-    b1_status st = b1i_energy_measure(energy, &work, B1I_ENERGY_NS, &m->energy, err);
-    b1i_energy_close(energy);
+    b1i_steps steps = {
+        .sessions = sessions, .batch = m->setting->batch, .vocab = s->info.vocab, .context = m->setting->context};
+    double fit = ENDURANCE_MS / m->cell.result.t_obs_ms;
+    const b1i_endurance how = {.ordinal = s->ordinal,
+                               .steps = fit > ENDURANCE_MOST    ? ENDURANCE_MOST
+                                        : fit < ENDURANCE_LEAST ? ENDURANCE_LEAST
+                                                                : (int)fit,
+                               .cancelled = options->cancelled};
+    b1_error why = {0};
+    b1_status st = b1i_endure(&steps, &how, &m->jitter, &m->energy, &why);
+    if (st == B1_CANCELLED && err) *err = why;
     return st == B1_CANCELLED ? st : B1_OK;
 }
 
@@ -283,7 +283,7 @@ static b1_status measure_engine(b1i_subject *s, const b1i_setting *setting, cons
     measure_session(s, sessions, setting, m);
     B1I_TRY(b1i_cell_measure(sessions, setting->batch, s->ceiling, s->info.vocab, setting->context, &plan,
                              &m->cell.result, err));
-    B1I_TRY(measure_energy(s, sessions, setting, options, m, err));
+    B1I_TRY(measure_endurance(s, sessions, options, m, err));
     for (int i = 0; i < setting->batch; i++) {
         b1_session_close(sessions[i]); /* the profile's own need the memory */
         sessions[i] = NULL;
@@ -346,6 +346,18 @@ static b1_status take_words(const b1i_stack_result *r, b1i_measured *m, b1_error
     return m->source ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for what the stack said of itself");
 }
 
+static b1_status stack_jitter(const b1i_stack_result *r, b1i_measured *m, b1_error *err)
+{
+    b1i_jitter *jitter = NULL;
+    b1_status st;
+    B1I_TRY(b1i_jitter_open(m->ordinal, 0, &jitter, err));
+    for (size_t i = 0; i < r->count; i++) B1I_TRY(b1i_jitter_took(jitter, r->step_ns[i], err));
+    B1I_TRY(b1i_jitter_json(jitter, &m->jitter, err));
+fail:
+    b1i_jitter_close(jitter);
+    return st;
+}
+
 static b1_status measure_stack(b1i_subject *s, const b1i_setting *setting, const b1i_measure_options *options,
                                b1i_measured *m, json_t **profile, b1_error *err)
 {
@@ -368,6 +380,7 @@ static b1_status measure_stack(b1i_subject *s, const b1i_setting *setting, const
     B1I_TRY(look(s, &after, err));
     B1I_TRY(take_steps(&r, before, after, b1i_ceiling_throttles(s->ceiling) != throttles, m, err));
     if (profile && r.profile) *profile = json_incref(r.profile);
+    B1I_TRY(stack_jitter(&r, m, err));
 fail:
     b1i_stack_result_free(&r);
     return st;
@@ -438,5 +451,27 @@ b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_opti
         *err = why;
     }
     b1i_subject_close(subject);
+    return st;
+}
+
+b1_status b1i_setting_failed(const b1i_setting *setting, const char *status, const char *message, json_t **cell,
+                             b1_error *err)
+{
+    b1i_measured m;
+    b1_error ignored = {0};
+    b1i_subject *s = b1i_calloc(1, sizeof *s);
+    *cell = NULL;
+    if (!s) return b1i_fail_memory(err, sizeof *s);
+    b1_status st = b1i_setting_copy(setting, &s->setting, err);
+    if (st == B1_OK) st = identify(s, &ignored); /* what inspection does not know is left out */
+    if (st == B1_MEMORY) {
+        if (err) *err = ignored.message[0] ? ignored : *err;
+    } else {
+        begin_cell(s, setting, &m);
+        m.cell.status = status;
+        m.cell.message = message;
+        st = end_cell(&m, B1_OK, &ignored, b1i_now_ns(), cell, err);
+    }
+    b1i_subject_close(s);
     return st;
 }

@@ -46,6 +46,10 @@ b1_status b1i_subject_profile(const b1i_subject *subject, const b1i_setting *set
 b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_options *options, json_t **cell,
                               json_t **profile, b1_error *err);
 
+/* The cell of a setting that was never measured here: its process died. */
+b1_status b1i_setting_failed(const b1i_setting *setting, const char *status, const char *message, json_t **cell,
+                             b1_error *err);
+
 /* Recomputes a cell's figures from its slices and bytes; `say` gets a line for each that does not follow. */
 void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line), void *user);
 /* Writes a folder DIRECTORY/cells/ID of these documents (references are taken), with its own manifest: under another
