@@ -10,6 +10,7 @@
 #include "lab/bench_cell.h"
 #include "lab/cell.h"
 #include "lab/gpus.h"
+#include "lab/jitter.h"
 #include "lab/machine.h"
 
 #include <math.h>
@@ -28,6 +29,7 @@ typedef struct bench_options {
     b1i_integers contexts;
     b1i_texts executors, weights;
     int64_t threads, warmup, steps, prefill;
+    double deadline_ms;
     const char *device, *json, *graph_dot;
 } bench_options;
 
@@ -48,6 +50,8 @@ static const b1i_option options[] = {
     {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
     {"warmup", 0, b1i_option_integer, AT(warmup), "N", "least steps before the clock starts (5)", 0, 1e6, NULL},
     {"steps", 0, b1i_option_integer, AT(steps), "N", "least samples of a cell (30)", 1, 1e6, NULL},
+    {"deadline-ms", 0, b1i_option_number, AT(deadline_ms), "X", "as many steps without a pause: which take longer?",
+     1e-3, 1e9, NULL},
     {"prefill", 0, b1i_option_integer, AT(prefill), "N", "measure a prompt of N tokens too", 1, 1e7, NULL},
     {"graph-dot", 0, b1i_option_text, AT(graph_dot), "FILE", "write the executor's graph there, as DOT", 0, 0, NULL},
     {"json", 0, b1i_option_text, AT(json), "FILE|-", "write one JSON document there", 0, 0, NULL},
@@ -77,6 +81,30 @@ typedef struct bench {
     int threads;
 } bench;
 
+static double number(const json_t *json, const char *key) { return json_number_value(json_object_get(json, key)); }
+
+/* " p99.9 12.3", or nothing where it is null. */
+static void print_part(const char *name, const json_t *json, const char *key)
+{
+    if (json_is_number(json_object_get(json, key))) printf(" %s %.3f", name, number(json, key));
+}
+
+/* The lines below a cell's row. */
+static void print_more(const b1i_cell *c)
+{
+    if (json_is_object(c->jitter)) {
+        printf("    %.0f steps in a row, ms: p50 %.3f", number(c->jitter, "steps"), number(c->jitter, "p50_ms"));
+        print_part("p99", c->jitter, "p99_ms");
+        print_part("p99.9", c->jitter, "p999_ms");
+        printf(" max %.3f; %.0f past the deadline of %g, at most %.0f in a row\n", number(c->jitter, "max_ms"),
+               number(c->jitter, "missed"), number(c->jitter, "deadline_ms"), number(c->jitter, "missed_in_a_row"));
+    }
+    if (json_is_object(c->energy))
+        printf("    %.4g J a token by %s, of %.0f tokens in %.1f s\n", number(c->energy, "joules_per_token"),
+               json_string_value(json_object_get(c->energy, "source")), number(c->energy, "tokens"),
+               number(c->energy, "seconds"));
+}
+
 /* A row on stdout; `first` puts the headings before it. */
 static void print_cell(const b1i_cell *c, bool first)
 {
@@ -93,6 +121,7 @@ static void print_cell(const b1i_cell *c, bool first)
         if (c->prefill > 0) snprintf(prefill, sizeof prefill, "%.1f", c->prefill);
         printf("%9.3f %9.3f %9.3f %8.1f %9.3f %10s %s\n", r->t_obs_ms, r->p90_ms, r->p99_ms, r->ceiling_gbps,
                r->r_ceiling, prefill, b1i_verdict_names[r->verdict]);
+        print_more(c);
     }
     fflush(stdout);
 }
@@ -192,6 +221,17 @@ static b1_status graph_status(const bench *b, b1_error *err)
     return b->graph_error.status;
 }
 
+/* Steps with nothing between them: jitter, where a deadline asks for it, and energy. */
+static b1_status endure(bench *b, b1i_cell *c, b1_session *session, b1_error *err)
+{
+    b1i_steps steps = {&session, 1, b->info.vocab, c->context, 0};
+    const b1i_endurance how = {.ordinal = b->device.ordinal,
+                               .steps = b->options->deadline_ms > 0 ? (int)b->options->steps : 0,
+                               .deadline_ms = b->options->deadline_ms,
+                               .cancelled = b1i_cancel_asked};
+    return b1i_endure(&steps, &how, &c->jitter, &c->energy, err);
+}
+
 static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
 {
     b1_session *session = NULL;
@@ -205,6 +245,7 @@ static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
         write_graph(b, session);
         say_note(b, session);
         st = b1i_cell_measure(&session, 1, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
+        if (st == B1_OK) st = endure(b, c, session, err);
     }
     end_session(session);
     return st;
@@ -223,6 +264,8 @@ static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
         c.message = st == B1_OK ? NULL : why.message;
         b1_status written = st == B1_CANCELLED ? B1_OK : emit(b, &c, err);
         b1i_bench_result_free(&c.result);
+        json_decref(c.jitter);
+        json_decref(c.energy);
         if (written != B1_OK) return written;
     }
     if (st != B1_CANCELLED) return B1_OK;
@@ -454,7 +497,10 @@ const b1i_command b1i_command_bench = {
         "Every sample is a step at exactly the context. Steps are taken in short slices between two readings of the\n"
         "memory's speed; R_ceiling is the time that speed needs for the step's bytes over the time it took. The\n"
         "verdict is ok, noisy (the memory's speed would not hold still), drifting or throttled. With --device auto a\n"
-        "model that the GPU cannot run is measured on the CPU.",
+        "model that the GPU cannot run is measured on the CPU.\n"
+        "With --deadline-ms a cell has as many steps again that follow one another: p50, p99, p99.9 and the longest "
+        "of\n"
+        "them, how many were late, and what the machine did then. Joules a token are told where they are counted.",
     .options = options,
     .run = run,
 };

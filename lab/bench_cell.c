@@ -51,5 +51,7 @@ json_t *b1i_cell_json(const b1i_cell *c)
     json_object_set_new(j, "status", json_string(c->status));
     json_object_set_new(j, "verdict", ok ? json_string(b1i_verdict_names[r->verdict]) : json_null());
     json_object_set_new(j, "message", c->message ? json_string(c->message) : json_null());
+    json_object_set_new(j, "jitter", ok && c->jitter ? json_incref(c->jitter) : json_null());
+    json_object_set_new(j, "energy", ok && c->energy ? json_incref(c->energy) : json_null());
     return j;
 }

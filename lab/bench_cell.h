@@ -19,6 +19,7 @@ typedef struct b1i_cell {
     double prefill;        /* tokens a second; 0: not measured */
     double peak_gbps;      /* of the device's datasheet; 0: unknown */
     b1i_bench_result result;
+    json_t *jitter, *energy; /* jitter.h's and energy.h's documents, whose references stay the caller's; NULL: none */
 } b1i_cell;
 
 /* A new reference; NULL: no memory. */

@@ -170,17 +170,19 @@ typedef struct ticks {
     int count; /* after the first; -1: there was none */
 } ticks;
 
-static b1_status look(b1i_energy *e, ticks *t, uint64_t now, int64_t tokens, b1_error *err)
+/* A counter that can no longer be read has said nothing. */
+static void look(b1i_energy *e, ticks *t, uint64_t now, int64_t tokens)
 {
     for (int i = 0; i < e->count; i++) {
         bool moved;
-        b1_status st = read_counter(e, &e->counters[i], &moved, err);
-        if (st != B1_OK) return st;
+        if (read_counter(e, &e->counters[i], &moved, NULL) != B1_OK) {
+            t[i] = (ticks){.count = -1};
+            continue;
+        }
         if (!moved) continue;
         t[i].last = (mark){now, e->counters[i].joules, tokens};
         if (t[i].count++ < 0) t[i].first = t[i].last;
     }
-    return B1_OK;
 }
 
 static json_t *counter_json(const counter *c, const ticks *t)
@@ -230,14 +232,14 @@ b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, ui
     const uint64_t start = b1i_now_ns();
     uint64_t now = start, looked = start;
     *out = json_null();
-    if (energy) B1I_TRY(look(energy, before, start, 0, err)); /* what was before does not count */
+    if (energy) look(energy, before, start, 0); /* what was before does not count */
     for (int64_t steps = 1; steps <= work->steps || !enough(energy, t, now - start, least_ns); steps++) {
         if (work->cancelled && work->cancelled()) return b1i_fail(err, B1_CANCELLED, "cancelled while measuring");
         B1I_TRY(work->step(work->user, err));
         now = b1i_now_ns();
         if (!energy || now - looked < LOOK_NS) continue;
         looked = now;
-        B1I_TRY(look(energy, t, now, steps * work->tokens, err));
+        look(energy, t, now, steps * work->tokens);
     }
     if (energy) B1I_TRY(document(energy, t, out, err));
 fail:

@@ -326,10 +326,11 @@ b1_status b1i_endure(b1i_steps *steps, const b1i_endurance *how, json_t **jitter
     *jitter = *energy = NULL;
     B1I_TRY(b1i_jitter_open(how->ordinal, how->deadline_ms, &e.jitter, err));
     B1I_TRY(b1i_energy_open(how->ordinal, &counter, err));
-    B1I_TRY(b1i_steps_begin(steps, err));
-    for (int i = 0; i < WARM; i++) B1I_TRY(b1i_steps_one(steps, &ns, err));
+    if (counter || how->steps) B1I_TRY(b1i_steps_begin(steps, err));
+    for (int i = 0; (counter || how->steps) && i < WARM; i++) B1I_TRY(b1i_steps_one(steps, &ns, err));
     B1I_TRY(b1i_energy_measure(counter, &work, B1I_ENERGY_NS, energy, err));
-    B1I_TRY(b1i_jitter_json(e.jitter, jitter, err));
+    *jitter = json_null();
+    if (how->steps) B1I_TRY(b1i_jitter_json(e.jitter, jitter, err));
 fail:
     b1i_energy_close(counter);
     b1i_jitter_close(e.jitter);

@@ -39,7 +39,8 @@ typedef struct b1i_endurance {
     double deadline_ms; /* 0: none */
     bool (*cancelled)(void);
 } b1i_endurance;
-/* *jitter as above, *energy as energy.h says, or JSON's null. The sessions' content is lost. */
+/* *jitter as above, of `steps` 0 JSON's null; *energy as energy.h says, or JSON's null. The sessions' content is lost.
+ */
 b1_status b1i_endure(b1i_steps *steps, const b1i_endurance *how, json_t **jitter, json_t **energy, b1_error *err);
 
 #endif
