@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Processes one after the other, with the time that is left. See pass.h.
+ */
+#include "lab/study/pass.h"
+
+#include "lab/environment.h"
+#include "lab/files.h"
+#include "lab/machine.h"
+#include "lab/study/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WHAT = 200 };
+
+typedef struct runner {
+    const b1i_pass *pass;
+    const b1i_study_options *options;
+    b1i_evidence *evidence;
+    json_t *before; /* processes of this run before this one */
+    char date[32];
+    uint64_t began_ns;
+    double *seconds; /* [count]: what each took; 0: not known */
+    size_t at, done; /* the one that runs; those that are there */
+} runner;
+
+static const char *id_of(const runner *r, size_t at) { return r->pass->id(r->pass->user, at); }
+static bool has(const runner *r, size_t at) { return b1i_study_has(r->options->out, id_of(r, at)); }
+
+/* What those that are left may take: each as those of its model did, or as all did; < 0: nothing is known. */
+static double time_left(const runner *r)
+{
+    const b1i_pass *p = r->pass;
+    double all = 0, left = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        all += r->seconds[i];
+        known += r->seconds[i] > 0;
+    }
+    if (!known) return -1;
+    for (size_t i = r->at; i < p->count; i++) {
+        double sum = 0;
+        size_t like = 0;
+        if (i > r->at && has(r, i)) continue;
+        for (size_t k = 0; k < p->count; k++)
+            if (r->seconds[k] > 0 && strcmp(p->model(p->user, k), p->model(p->user, i)) == 0) {
+                sum += r->seconds[k];
+                like++;
+            }
+        left += like ? sum / (double)like : all / (double)known;
+    }
+    return left;
+}
+
+static void tell(const runner *r, double already)
+{
+    char what[WHAT], left[48] = "";
+    double seconds = time_left(r) - already;
+    if (!r->options->progress) return;
+    if (seconds >= 60)
+        snprintf(left, sizeof left, ", %.0f min left", seconds / 60);
+    else if (seconds >= 0)
+        snprintf(left, sizeof left, ", %.0f s left", seconds);
+    r->pass->say(r->pass->user, r->at, what, sizeof what - sizeof left);
+    strcat(what, left);
+    r->options->progress(r->options->progress_user, what, r->done, r->pass->count);
+}
+
+static void tick(void *user, double seconds) { tell(user, seconds); }
+
+static b1_status run_one(runner *r, b1_error *err)
+{
+    const b1i_pass *p = r->pass;
+    const char *id = id_of(r, r->at);
+    const char *argv[] = {r->options->executable, p->verb[0], p->verb[1], p->verb[2], id, "--out",
+                          r->options->out,        NULL};
+    const b1i_process_watch watch = {r->options->cancelled, tick, r};
+    b1i_process_result result;
+    b1_status st;
+    char name[96];
+    snprintf(name, sizeof name, "%s-%s", p->name, id);
+    tell(r, 0);
+    B1I_TRY(b1i_process_run(r->evidence, name, argv, &watch, &result, err));
+    if (r->options->cancelled && r->options->cancelled()) /* by the same signal as this process */
+        return b1i_fail(err, B1_CANCELLED, "cancelled");
+    r->seconds[r->at] = result.seconds;
+    if (!has(r, r->at)) {
+        const bool ok = strcmp(result.status, "ok") == 0;
+        B1I_TRY(p->lost(p->user, r->at, ok ? "failed" : result.status,
+                        ok ? "its process ended well and left nothing" : result.message, err));
+    }
+    r->done++;
+fail:
+    return st;
+}
+
+/* ---- the records ---- */
+
+static json_t *processes(const runner *r, bool ended, double *elapsed)
+{
+    json_t *all = r->before ? json_deep_copy(r->before) : json_array();
+    double mine = (double)(b1i_now_ns() - r->began_ns) / 1e9;
+    *elapsed = 0;
+    if (all && json_array_append_new(all, json_pack("{s:s,s:o}", "date", r->date, "elapsed_s",
+                                                    ended ? json_real(mine) : json_null())) != 0) {
+        json_decref(all);
+        return NULL;
+    }
+    for (size_t i = 0; i < json_array_size(all); i++)
+        *elapsed += json_number_value(json_object_get(json_array_get(all, i), "elapsed_s"));
+    return all;
+}
+
+static b1_status write_environment(const runner *r, bool ended, b1_error *err)
+{
+    const b1i_pass *p = r->pass;
+    b1i_environment_facts facts = {.run = p->run,
+                                   .experiment = p->experiment,
+                                   .binary = p->binary,
+                                   .device = &r->options->device,
+                                   .options = json_incref(p->plan_options)};
+    facts.processes = processes(r, ended, &facts.elapsed_s);
+    return b1i_evidence_json(r->evidence, "environment.json", b1i_environment_json(&facts), err);
+}
+
+static bool is_there(const runner *r, const char *name)
+{
+    json_t *json;
+    bool there = b1i_lab_read_json(r->options->out, name, &json, NULL) == B1_OK;
+    json_decref(json);
+    return there;
+}
+
+static b1_status prepare(runner *r, b1_error *err)
+{
+    b1_status st;
+    json_t *environment;
+    if (b1i_lab_read_json(r->options->out, "environment.json", &environment, NULL) == B1_OK) {
+        const json_t *list = json_object_get(environment, "processes");
+        if (json_is_array(list)) r->before = json_deep_copy(list);
+        json_decref(environment);
+    }
+    B1I_TRY(write_environment(r, false, err));
+    if (!is_there(r, "device-before.json"))
+        B1I_TRY(b1i_evidence_json(r->evidence, "device-before.json", b1i_environment_state(&r->options->device), err));
+    b1i_study_sweep(r->options->out);
+    for (size_t i = 0; i < r->pass->count; i++) r->done += has(r, i);
+fail:
+    return st;
+}
+
+static b1_status run_rest(runner *r, b1_error *err)
+{
+    b1_status st = B1_OK;
+    for (r->at = 0; r->at < r->pass->count; r->at++)
+        if (!has(r, r->at)) B1I_TRY(run_one(r, err));
+    B1I_TRY(b1i_evidence_json(r->evidence, "device-after.json", b1i_environment_state(&r->options->device), err));
+fail:
+    if (st == B1_OK || st == B1_CANCELLED) {
+        b1_status written = write_environment(r, true, st == B1_OK ? err : NULL);
+        if (st == B1_OK) st = written;
+    }
+    return st;
+}
+
+b1_status b1i_pass_run(const b1i_pass *pass, b1_error *err)
+{
+    b1_status st;
+    runner r = {.pass = pass, .options = pass->options, .began_ns = b1i_now_ns()};
+    b1i_machine_date(r.date, sizeof r.date);
+    if (!(r.seconds = b1i_calloc(pass->count + 1, sizeof *r.seconds)))
+        return b1i_fail_memory(err, pass->count * sizeof *r.seconds);
+    B1I_TRY(b1i_evidence_resume(pass->options->out, &r.evidence, err));
+    B1I_TRY(prepare(&r, err));
+    B1I_TRY(run_rest(&r, err));
+fail:
+    b1i_evidence_close(r.evidence);
+    json_decref(r.before);
+    b1i_free(r.seconds);
+    return st;
+}
