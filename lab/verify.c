@@ -10,6 +10,7 @@
 #include "lab/plan.h"
 #include "lab/profile.h"
 #include "lab/report/plots.h"
+#include "lab/study/plan.h"
 #include "lab/trace_room.h"
 #include "lab/verify_room.h"
 
@@ -163,6 +164,42 @@ static void say_state(b1i_verification *v, b1i_evidence_state is)
     }
 }
 
+/* ---- a study ---- */
+
+/* What plan and environment of a study, or of an A/B, both say. */
+static b1_status check_place(b1i_verification *v, b1_error *err)
+{
+    static const char *const both[] = {"run", "device", "binary_sha256"};
+    b1_error why = {0};
+    json_t *plan = NULL, *environment = NULL;
+    b1_status st = b1i_lab_read_json(v->directory, "plan.json", &plan, &why);
+    if (st == B1_OK) st = b1i_lab_read_json(v->directory, "environment.json", &environment, &why);
+    for (int i = 0; i < 3 && st == B1_OK; i++)
+        if (!json_equal(json_object_get(plan, both[i]), json_object_get(environment, both[i])))
+            b1i_verify_differs(v, "environment.json: %s is not that of plan.json", both[i]);
+    json_decref(plan);
+    json_decref(environment);
+    return b1i_verify_difference(v, st, &why, err);
+}
+
+/* Its cells, and what follows from them. */
+static b1_status check_study(b1i_verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    b1i_study_planned plan = {0};
+    json_t *stored = NULL, *made = NULL;
+    bool holds;
+    b1_status st = b1i_study_plan_read(v->directory, &plan, &why);
+    if (st == B1_OK) st = b1i_study_check(v->directory, &plan, b1i_verify_say, v, &holds, &why);
+    if (st == B1_OK) st = b1i_lab_read_json(v->directory, "analysis.json", &stored, &why);
+    if (st == B1_OK) st = b1i_study_analyse(v->directory, &plan, &made, &why);
+    if (st == B1_OK) b1i_analysis_equal(stored, made, b1i_verify_say, v);
+    json_decref(stored);
+    json_decref(made);
+    b1i_study_plan_free(&plan);
+    return b1i_verify_difference(v, st, &why, err);
+}
+
 /* ---- kinds of runs ---- */
 
 typedef b1_status (*checker)(b1i_verification *v, b1_error *err);
@@ -178,6 +215,10 @@ static const struct kind {
      {"plan.json", "samples.jsonl", "analysis.json", "commands.json", "device-before.json", "device-after.json",
       "environment.json"},
      {check_run, check_states, check_commands, check_traces, check_profile, check_analysis},
+     check_plots},
+    {B1I_STUDY_PLAN,
+     {"plan.json", "analysis.json", "commands.json", "environment.json"},
+     {check_place, check_states, check_commands, check_study},
      check_plots},
 };
 

@@ -63,6 +63,12 @@ fail:
     return st;
 }
 
+b1i_device b1i_study_device(const char *name)
+{
+    int ordinal = 0;
+    return b1i_device_at(sscanf(name, "cuda:%d", &ordinal) == 1 ? ordinal : B1I_DEVICE_CPU);
+}
+
 b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_error *err)
 {
     b1_status st;
@@ -77,6 +83,7 @@ b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_
                       directory);
         goto fail;
     }
+    out->where = b1i_study_device(out->device);
     if (strcmp(schema, B1I_STUDY_PLAN) != 0 || !json_is_array(cells) || !json_is_object(options)) {
         st = b1i_fail(err, B1_IO, "%s/plan.json: the schema is \"%.60s\", not " B1I_STUDY_PLAN ", or it has no cells",
                       directory, schema);
@@ -125,16 +132,10 @@ static b1_status hash_of(const char *executable, char hex[65], b1_error *err)
     return b1i_sha256_file(executable ? executable : "/proc/self/exe", hex, &bytes, err);
 }
 
-static b1i_device device_of(const char *name)
-{
-    int ordinal = 0;
-    return b1i_device_at(sscanf(name, "cuda:%d", &ordinal) == 1 ? ordinal : B1I_DEVICE_CPU);
-}
-
 b1_status b1i_study_plan_here(const b1i_study_planned *plan, const char *executable, b1_error *err)
 {
     char hex[65], name[256];
-    const b1i_device device = device_of(plan->device);
+    const b1i_device device = b1i_study_device(plan->device);
     b1_status st = hash_of(executable, hex, err);
     if (st != B1_OK) return st;
     if (strcmp(hex, plan->binary) != 0)
@@ -274,24 +275,29 @@ static bool has_plan(const char *directory)
     return lstat(path, &is) == 0;
 }
 
+b1_status b1i_study_directory(const b1i_study_options *options, b1i_evidence **evidence, bool *begun, b1_error *err)
+{
+    const b1i_evidence_state is = b1i_evidence_look(options->out);
+    *evidence = NULL;
+    *begun = is == b1i_evidence_incomplete && options->resume && has_plan(options->out);
+    if (*begun) return B1_OK;
+    if (is == b1i_evidence_incomplete && options->resume) return b1i_evidence_resume(options->out, evidence, err);
+    if (is == b1i_evidence_none) return b1i_evidence_create(options->out, evidence, err);
+    return b1i_fail(err, B1_ARGUMENT, "%s is there already and is never written over: it is %s", options->out,
+                    is == b1i_evidence_sealed       ? "a whole run"
+                    : is == b1i_evidence_failed     ? "a run that failed"
+                    : is == b1i_evidence_incomplete ? "an incomplete run, which --resume continues"
+                                                    : "no run of the lab");
+}
+
 static b1_status write_plan(const maker *m, b1_error *err)
 {
     b1_status st;
-    b1i_evidence *evidence = NULL;
+    b1i_evidence *evidence;
+    bool begun;
     char run[40];
-    const b1i_evidence_state is = b1i_evidence_look(m->options->out);
-    if (is == b1i_evidence_incomplete && m->options->resume) {
-        if (has_plan(m->options->out)) return same_plan(m, err);
-        B1I_TRY(b1i_evidence_resume(m->options->out, &evidence, err));
-    } else if (is == b1i_evidence_none) {
-        B1I_TRY(b1i_evidence_create(m->options->out, &evidence, err));
-    } else {
-        return b1i_fail(err, B1_ARGUMENT, "%s is there already and is never written over: it is %s", m->options->out,
-                        is == b1i_evidence_sealed       ? "a whole run"
-                        : is == b1i_evidence_failed     ? "a run that failed"
-                        : is == b1i_evidence_incomplete ? "an incomplete run, which --resume continues"
-                                                        : "no run of the lab");
-    }
+    B1I_TRY(b1i_study_directory(m->options, &evidence, &begun, err));
+    if (begun) return same_plan(m, err);
     B1I_TRY(b1i_environment_name(run, sizeof run, err));
     B1I_TRY(b1i_evidence_json(evidence, "plan.json", plan_json(m, run), err));
 fail:

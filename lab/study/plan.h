@@ -5,6 +5,7 @@
 #ifndef LAB_STUDY_PLAN_H
 #define LAB_STUDY_PLAN_H
 
+#include "lab/evidence.h"
 #include "lab/study.h"
 
 #define B1I_STUDY_PLAN "batchone.study-plan/1"
@@ -17,6 +18,7 @@ typedef struct b1i_planned {
 typedef struct b1i_study_planned {
     json_t *json; /* the document; its texts are borrowed below */
     const char *run, *device, *binary;
+    b1i_device where;               /* `device` */
     const char *device_name, *uuid; /* NULL: not known where it was planned, or none */
     b1i_planned *cells;             /* [count] */
     size_t count, room;
@@ -27,6 +29,11 @@ b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_
 void b1i_study_plan_free(b1i_study_planned *plan);
 /* −1: none. */
 int b1i_study_plan_find(const b1i_study_planned *plan, const char *id);
+/* Makes the directory for a plan, or opens one that was begun and has none. *begun: it has one, and *evidence is NULL.
+ * B1_ARGUMENT: it is there, and not to be resumed. */
+b1_status b1i_study_directory(const b1i_study_options *options, b1i_evidence **evidence, bool *begun, b1_error *err);
+/* "cpu", "cuda:N" of a plan as the device it names. */
+b1i_device b1i_study_device(const char *name);
 /* Whether the folder of the cell is there. */
 bool b1i_study_has(const char *directory, const char *id);
 /* Removes what processes that were killed left among the cells. */

@@ -92,7 +92,9 @@ b1_status b1i_study_run_all(const b1i_study_options *options, b1_error *err)
         st = b1i_fail(err, st, "%s: %s", options->out, why.message);
         goto fail;
     }
-    const b1i_pass pass = {.options = options,
+    b1i_study_options there = *options; /* the plan's device, whatever the command was told */
+    there.device = a.plan.where;
+    const b1i_pass pass = {.options = &there,
                            .experiment = "study",
                            .verb = {"study", "run", "--cell"},
                            .name = "cell",
