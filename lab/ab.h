@@ -9,7 +9,8 @@
  *               "launch_only" (they differ in how the same kernels are launched), "cells": [{"id", "session",
  *               "order": ["a", "b"]}]}
  *   cells/ID/   a.json, b.json (batchone.cell/1), a-profile.json, b-profile.json (step_profile.h; of launch_only),
- *               session.json {"schema": "batchone.session/1", "id", "session", "order", "date", "elapsed_s",
+ *               session.json {"schema": "batchone.session/1", "id", "session", "order", "status" ("ok" where its
+ *               process wrote both arms, each with a status of its own), "message", "date", "elapsed_s",
  *               "shared_engine" (both arms ran on one engine), "kernels": {"a", "b" ({"by", "kernels_per_step",
  *               "sequence_sha256", "message"}), "same"} or null}, manifest.json
  *   analysis.json  {"schema": "batchone.ab/1", "run", "model", "device", "device_name", "context", "a", "b" (settings
@@ -17,12 +18,12 @@
  *               "speedup", "interval" [low, high], "percentile_interval", "pairs" [[a_ms, b_ms]], "numbers" (of the
  *               pairs' sessions), "orders" (of them), "difference_ms" (mean of a_ms − b_ms), "difference_interval",
  *               "upper_bound" (the difference bounds the launch tax from above), "median", "mean", "min", "max" (of
- *               the sessions' ratios), "a_ms", "b_ms": {"mean", "median", "min", "max", "cv_within" (median over
- *               sessions of a cell's), "cv_across" (null: one session)}, "verdicts": {"ok", "noisy", "drifting",
- *               "throttled"} (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "a", "b" (of a
- *               stack its name and version), "warmup", "numbers", "speedup", "interval"}], "verdict", "headline"
- *               (whether the verdict is ok), "message"}
- *   and what every directory of evidence has.
+ *               the sessions' ratios), "order_effect" (geometric mean of the sessions that ran A first over that of
+ *               the others; null: there are none), "a_ms", "b_ms": {"mean", "median", "min", "max", "cv_within" (median
+ * over sessions of a cell's), "cv_across" (null: one session)}, "verdicts": {"ok", "noisy", "drifting", "throttled"}
+ * (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "a", "b" (of a stack its name and version),
+ * "warmup", "numbers", "speedup", "interval"}], "verdict", "headline" (whether the verdict is ok), "message"} and what
+ * every directory of evidence has.
  *
  * Verdicts, the first that holds: failed (a session could not measure both), rigs differ (sessions of several rigs:
  * never pooled, the figures are null and stand in "rigs"), kernels differ, kernels not compared (of launch_only), one

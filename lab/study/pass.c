@@ -7,6 +7,7 @@
 #include "lab/environment.h"
 #include "lab/files.h"
 #include "lab/machine.h"
+#include "lab/report.h"
 #include "lab/study/plan.h"
 
 #include <stdio.h>
@@ -124,10 +125,10 @@ static b1_status write_environment(const runner *r, bool ended, b1_error *err)
     return b1i_evidence_json(r->evidence, "environment.json", b1i_environment_json(&facts), err);
 }
 
-static bool is_there(const runner *r, const char *name)
+static bool is_there(const b1i_study_options *options, const char *name)
 {
     json_t *json;
-    bool there = b1i_lab_read_json(r->options->out, name, &json, NULL) == B1_OK;
+    bool there = b1i_lab_read_json(options->out, name, &json, NULL) == B1_OK;
     json_decref(json);
     return there;
 }
@@ -142,7 +143,7 @@ static b1_status prepare(runner *r, b1_error *err)
         json_decref(environment);
     }
     B1I_TRY(write_environment(r, false, err));
-    if (!is_there(r, "device-before.json"))
+    if (!is_there(r->options, "device-before.json"))
         B1I_TRY(b1i_evidence_json(r->evidence, "device-before.json", b1i_environment_state(&r->options->device), err));
     b1i_study_sweep(r->options->out);
     for (size_t i = 0; i < r->pass->count; i++) r->done += has(r, i);
@@ -178,5 +179,32 @@ fail:
     b1i_evidence_close(r.evidence);
     json_decref(r.before);
     b1i_free(r.seconds);
+    return st;
+}
+
+/* Where no process ran all of them, nobody wrote where they were merged. */
+static b1_status write_place(const b1i_pass *p, b1i_evidence *evidence, b1_error *err)
+{
+    if (is_there(p->options, "environment.json")) return B1_OK;
+    const b1i_environment_facts facts = {.run = p->run,
+                                         .experiment = p->experiment,
+                                         .binary = p->binary,
+                                         .device = &p->options->device,
+                                         .options = json_incref(p->plan_options),
+                                         .processes = json_array()};
+    return b1i_evidence_json(evidence, "environment.json", b1i_environment_json(&facts), err);
+}
+
+b1_status b1i_pass_seal(const b1i_pass *pass, b1i_evidence *evidence, json_t *analysis, b1_error *err)
+{
+    b1_status st = write_place(pass, evidence, err);
+    if (st != B1_OK) {
+        json_decref(analysis);
+        return st;
+    }
+    B1I_TRY(b1i_evidence_json(evidence, "analysis.json", analysis, err));
+    B1I_TRY(b1i_report_plots(evidence, err));
+    B1I_TRY(b1i_evidence_seal(evidence, err));
+fail:
     return st;
 }

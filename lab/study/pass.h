@@ -30,5 +30,8 @@ typedef struct b1i_pass {
 
 /* B1_CANCELLED leaves what was done. */
 b1_status b1i_pass_run(const b1i_pass *pass, b1_error *err);
+/* Seals the directory with the analysis, which is taken over, its plots, and the environment where no pass left one.
+ * Of the pass only options, experiment, run, binary and plan_options are asked. */
+b1_status b1i_pass_seal(const b1i_pass *pass, b1i_evidence *evidence, json_t *analysis, b1_error *err);
 
 #endif
