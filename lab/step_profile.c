@@ -282,7 +282,7 @@ static b1_status profile(pass *p, double peak_gbps, json_t **out, b1_error *err)
 {
     b1_status st;
     b1_error why = {0};
-    double plain_ms;
+    double plain_ms = 0;
     json_t *trace = NULL;
     const int ordinal = b1i_gpu_ordinal(p->info.device);
     B1I_TRY(plain_steps(p, &plain_ms, err));
