@@ -11,16 +11,14 @@
 #include "lab/cell.h"
 #include "lab/files.h"
 #include "lab/stats.h"
+#include "lab/step_cupti.h"
 #include "lab/step_trace.h"
 
 #include <string.h>
-#include <time.h>
 
 enum {
     MOST_BATCH = 8,
-    WARM = 3,          /* steps before a pass */
-    CALL_STEPS = 5,    /* steps in which the host's calls are recorded */
-    PAUSE_NS = 200000, /* between steps that are recorded, so that it is plain whose a record is */
+    WARM = 3, /* steps before a pass */
 };
 
 typedef struct pass {
@@ -129,133 +127,25 @@ fail:
 
 /* ---- on a GPU: CUPTI ---- */
 
-typedef struct window {
-    uint64_t begin, end; /* of a step, on the records' clock */
-} window;
+static b1_status cupti_step(void *user, double *ns, b1_error *err) { return one_step(user, ns, err); }
 
-static b1_status recorded_steps(pass *p, window *windows, int steps, b1_error *err)
+/* A step's end is seen before its last kernel has ended; the logits are not. */
+static void settle(void *user)
 {
-    b1_status st = B1_OK;
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    for (int i = 0; i < steps; i++) {
-        nanosleep(&pause, NULL);
-        windows[i].begin = b1i_gpu_activities_now();
-        B1I_TRY(one_step(p, &p->step_ns[i], err));
-        windows[i].end = b1i_gpu_activities_now();
-    }
-    nanosleep(&pause, NULL);
-    /* A step's end is seen before its last kernel has ended; the logits are not. */
+    const pass *p = user;
     (void)b1_session_logits(p->sessions[0]);
-fail:
-    return st;
-}
-
-/* The step that an activity belongs to: the last that had begun; −1: none. */
-static int step_of(const window *windows, int steps, uint64_t begin_ns)
-{
-    int s = steps - 1;
-    while (s >= 0 && windows[s].begin > begin_ns) s--;
-    return s;
-}
-
-/* Splits the activities into steps. `records` [seen->count]. */
-static void split(const b1i_gpu_activities *all, const window *windows, int steps, b1i_step_record *records,
-                  b1i_step_seen *seen)
-{
-    static const int what[] = {[b1i_gpu_did_kernel] = b1i_step_kernel,
-                               [b1i_gpu_did_memset] = b1i_step_memset,
-                               [b1i_gpu_did_copy] = b1i_step_copy,
-                               [b1i_gpu_did_graph] = b1i_step_graph};
-    size_t used = 0;
-    for (int s = 0; s < steps; s++) seen[s] = (b1i_step_seen){NULL, 0, -1, -1};
-    for (size_t i = 0; i < all->count; i++) {
-        const b1i_gpu_activity *a = &all->items[i];
-        const int s = step_of(windows, steps, a->begin_ns);
-        if (s < 0 || a->did == b1i_gpu_did_copy) continue; /* copies are the logits' */
-        if (!seen[s].count++) seen[s].records = &records[used];
-        records[used++] = (b1i_step_record){what[a->did], a->name, B1I_LAYER_UNKNOWN, a->begin_ns, a->end_ns};
-    }
-}
-
-/* The host's part of each step: in calls that launch, and from the last of them to the step's end. */
-static void host_times(const b1i_gpu_activities *calls, const window *windows, int steps, double *launch_ns,
-                       double *sync_ns)
-{
-    for (int s = 0; s < steps; s++) launch_ns[s] = sync_ns[s] = -1;
-    for (size_t i = 0; i < calls->count; i++) {
-        const b1i_gpu_activity *a = &calls->items[i];
-        const int s = step_of(windows, steps, a->begin_ns);
-        if (s < 0 || a->begin_ns > windows[s].end || a->did != b1i_gpu_did_launch) continue;
-        launch_ns[s] = (launch_ns[s] < 0 ? 0 : launch_ns[s]) + (double)(a->end_ns - a->begin_ns);
-        sync_ns[s] = windows[s].end > a->end_ns ? (double)(windows[s].end - a->end_ns) : 0;
-    }
-}
-
-typedef struct recording {
-    window *windows;
-    b1i_step_record *records;
-    b1i_step_seen *seen;
-    double *launch_ns, *sync_ns; /* [CALL_STEPS] */
-    b1i_gpu_activities kernels, calls;
-} recording;
-
-/* The steps while CUPTI records kernels, or calls. The recording has ended when this returns. */
-static b1_status record(pass *p, b1i_gpu *gpu, bool calls, window *windows, b1i_gpu_activities *out, b1_error *err)
-{
-    b1_status st = calls ? b1i_gpu_calls_begin(gpu, err) : b1i_gpu_activities_begin(gpu, false, err);
-    if (st != B1_OK) return st;
-    st = warm_up(p, err);
-    if (st == B1_OK) st = recorded_steps(p, windows, calls ? CALL_STEPS : p->steps, err);
-    b1_status ended = b1i_gpu_activities_end(gpu, out, st == B1_OK ? err : NULL);
-    return st != B1_OK ? st : ended;
-}
-
-static b1_status trace_of(pass *p, recording *r, json_t **trace, b1_error *err)
-{
-    const size_t steps = (size_t)p->steps;
-    r->records = b1i_calloc(r->kernels.count + 1, sizeof *r->records);
-    r->seen = b1i_calloc(steps, sizeof *r->seen);
-    if (!r->records || !r->seen) return b1i_fail_memory(err, r->kernels.count * sizeof *r->records);
-    split(&r->kernels, r->windows, p->steps, r->records, r->seen);
-    for (size_t i = 0; i < steps; i++)
-        if (r->seen[i].count == 0)
-            return b1i_fail(err, B1_DEVICE, "CUPTI recorded nothing of step %zu of %zu", i + 1, steps);
-    for (size_t i = 0; i < steps; i++) {
-        r->seen[i].launch_ns = r->launch_ns[i % CALL_STEPS];
-        r->seen[i].sync_ns = r->sync_ns[i % CALL_STEPS];
-    }
-    return b1i_step_trace_json(r->seen, steps, p->info.layers, trace, err);
 }
 
 static b1_status by_cupti(pass *p, int ordinal, json_t **trace, b1_error *err)
 {
     b1_status st;
     b1i_gpu *gpu = NULL;
-    recording r = {0};
-    window calls[CALL_STEPS];
-    double launch_ns[CALL_STEPS], sync_ns[CALL_STEPS], *profiled = p->step_ns;
-    r.launch_ns = launch_ns;
-    r.sync_ns = sync_ns;
-    r.windows = b1i_calloc((size_t)p->steps, sizeof *r.windows);
-    double *others = b1i_calloc(CALL_STEPS, sizeof *others);
-    if (!r.windows || !others) B1I_TRY(b1i_fail_memory(err, (size_t)p->steps * sizeof *r.windows));
+    const b1i_step_source source = {p, cupti_step, settle};
     B1I_TRY(b1i_gpu_open(ordinal, &gpu, err));
     B1I_TRY(open_sessions(p, err));
-    B1I_TRY(record(p, gpu, false, r.windows, &r.kernels, err));
-    p->step_ns = others;
-    B1I_TRY(record(p, gpu, true, calls, &r.calls, err));
-    host_times(&r.calls, calls, CALL_STEPS, launch_ns, sync_ns);
-    B1I_TRY(trace_of(p, &r, trace, err));
-    if (r.kernels.dropped) st = b1i_fail(err, B1_DEVICE, "CUPTI lost %zu records: memory was short", r.kernels.dropped);
+    B1I_TRY(b1i_step_cupti(gpu, &source, p->info.layers, p->steps, p->step_ns, trace, err));
 fail:
-    p->step_ns = profiled;
-    b1i_gpu_activities_free(&r.kernels);
-    b1i_gpu_activities_free(&r.calls);
     b1i_gpu_close(gpu);
-    b1i_free(others);
-    b1i_free(r.windows);
-    b1i_free(r.records);
-    b1i_free(r.seen);
     return st;
 }
 
