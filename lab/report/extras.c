@@ -12,31 +12,6 @@
 #define ACTIVITIES "profile/activities.json"
 #define NCU        "profile/ncu.json"
 
-static void columns(b1i_page *page, const char *const *words, const bool *numbers)
-{
-    b1i_text_put(&page->html, "<thead><tr>");
-    for (int i = 0; words[i]; i++) b1i_page_column(page, words[i], numbers[i]);
-    b1i_text_put(&page->html, "</tr></thead><tbody>\n");
-}
-
-static void end(b1i_page *page)
-{
-    b1i_text_put(&page->html, "</tbody>");
-    b1i_page_table_end(page);
-}
-
-static void row_head(b1i_page *page, const b1i_report_run *run, const char *file, const char *words)
-{
-    b1i_text_put(&page->html, "<tr><th scope=\"row\">");
-    b1i_page_link(page, run, file, words ? words : "");
-    b1i_text_put(&page->html, "</th>");
-}
-
-static void words_cell(b1i_page *page, const char *words)
-{
-    b1i_html(&page->html, "<td class=\"words\">%s</td>", words);
-}
-
 /* ---- what follows from several cells ---- */
 
 static void figures(b1i_page *page, const b1i_report_run *run)
@@ -48,20 +23,20 @@ static void figures(b1i_page *page, const b1i_report_run *run)
     if (json_array_size(list) == 0) return;
     b1i_page_table(page, "What follows from several cells:",
                    "differences and ratios of their medians, each by a rule in plan.json.");
-    columns(page, heads, numbers);
+    b1i_page_columns(page, heads, numbers);
     json_array_foreach(list, i, figure)
     {
         double value = b1i_report_number(figure, "value");
         const char *unit = b1i_report_string(figure, "unit");
-        row_head(page, run, ANALYSIS, b1i_report_string(figure, "cell"));
-        words_cell(page, b1i_report_string(figure, "name"));
+        b1i_page_row(page, run, ANALYSIS, b1i_report_string(figure, "cell"));
+        b1i_page_words(page, b1i_report_string(figure, "name"));
         b1i_html(&page->html, "<td>%s</td>", b1i_report_string(figure, "kind"));
         b1i_page_number(page, run, ANALYSIS, value, fabs(value) < 10 ? 2 : 1);
         b1i_html(&page->html, "<td>%s</td>", unit);
-        words_cell(page, b1i_report_string(figure, "message"));
+        b1i_page_words(page, b1i_report_string(figure, "message"));
         b1i_text_put(&page->html, "</tr>\n");
     }
-    end(page);
+    b1i_page_body_end(page);
 }
 
 /* ---- first and last call of what is timed, where a cell says them ---- */
@@ -87,15 +62,15 @@ static void timed(b1i_page *page, const b1i_report_run *run)
         if (c->n == 0 || c->twin || !b1i_report_string(c->json, "facts.from") || told_before(run, i)) continue;
         if (!any) {
             b1i_page_table(page, "What is timed", "in cells that have a first and a last call of their own.");
-            columns(page, heads, numbers);
+            b1i_page_columns(page, heads, numbers);
         }
         any = true;
-        row_head(page, run, "plan.json", c->variant);
-        words_cell(page, b1i_report_string(c->json, "facts.from"));
-        words_cell(page, b1i_report_string(c->json, "facts.to"));
+        b1i_page_row(page, run, "plan.json", c->variant);
+        b1i_page_words(page, b1i_report_string(c->json, "facts.from"));
+        b1i_page_words(page, b1i_report_string(c->json, "facts.to"));
         b1i_text_put(&page->html, "</tr>\n");
     }
-    if (any) end(page);
+    if (any) b1i_page_body_end(page);
 }
 
 /* ---- graphs ---- */
@@ -115,7 +90,7 @@ static void graph_row(b1i_page *page, const b1i_report_run *run, const char *pat
     char name[300];
     snprintf(name, sizeof name, "%s", path + strlen("graphs/"));
     name[strlen(name) - strlen(".json")] = 0;
-    row_head(page, run, path, name);
+    b1i_page_row(page, run, path, name);
     for (int i = 0; keys[i]; i++) b1i_page_number(page, run, path, b1i_report_number(graph, keys[i]), 0);
     for (int i = 0; setup[i]; i++) b1i_page_number(page, run, path, b1i_report_number(graph, setup[i]) / 1e3, 2);
     b1i_text_put(&page->html, "</tr>\n");
@@ -141,13 +116,13 @@ static void graphs(b1i_page *page, const b1i_report_run *run)
             b1i_text_put(&page->html, "<details open><summary>Graphs, as the driver has them</summary>\n");
             b1i_page_table(
                 page, "Graphs:", "nodes by the driver’s API, asserted before anything was timed; DOT beside each.");
-            columns(page, heads, numbers);
+            b1i_page_columns(page, heads, numbers);
         }
         graph_row(page, run, path, graph);
         json_decref(graph);
     }
     if (!count) return;
-    end(page);
+    b1i_page_body_end(page);
     b1i_text_put(&page->html, "</details>\n");
     b1i_page_claim(
         page, run, "plan.json manifest.json",
@@ -181,12 +156,12 @@ static void activity_pass(b1i_page *page, const b1i_report_run *run, const json_
     b1i_page_table(page, caption,
                    graph_level ? "a launch of a graph is one record, and nothing is said of its nodes."
                                : "a record for each node of a graph.");
-    columns(page, heads, numbers);
+    b1i_page_columns(page, heads, numbers);
     json_array_foreach(cells, i, cell)
     {
         const char *message = b1i_report_string(cell, "message");
         same += json_is_true(json_object_get(cell, "reconciled"));
-        row_head(page, run, ACTIVITIES, b1i_report_string(cell, "cell"));
+        b1i_page_row(page, run, ACTIVITIES, b1i_report_string(cell, "cell"));
         counts(page, run, json_object_get(cell, "expected"));
         counts(page, run, json_object_get(cell, "seen"));
         b1i_html(&page->html, "<td class=\"words\">%s</td></tr>\n",
@@ -194,7 +169,7 @@ static void activity_pass(b1i_page *page, const b1i_report_run *run, const json_
                  : message                                         ? message
                                                                    : "no");
     }
-    end(page);
+    b1i_page_body_end(page);
     b1i_page_claim(page, run, ACTIVITIES,
                    "In the %.30s pass CUPTI’s records of %d of %zu cells are invocations × nodes, kind by kind.",
                    name ? name : "unnamed", same, json_array_size(cells));
@@ -222,13 +197,13 @@ static void ncu_cell(b1i_page *page, const b1i_report_run *run, const json_t *ce
     const char *message = b1i_report_string(cell, "message"), *metric;
     json_t *each = json_object_get(cell, "per_invocation"), *bytes;
     if (json_object_size(each) == 0) {
-        row_head(page, run, NCU, name);
+        b1i_page_row(page, run, NCU, name);
         b1i_html(&page->html, "<td class=\"words\">%s</td><td></td><td></td><td>%s</td><td></td></tr>\n",
                  message ? message : "no finite counter", control);
     }
     json_object_foreach(each, metric, bytes)
     {
-        row_head(page, run, NCU, name);
+        b1i_page_row(page, run, NCU, name);
         b1i_html(&page->html, "<td>%s</td>", metric);
         b1i_page_number(page, run, NCU, json_is_number(bytes) ? json_number_value(bytes) : NAN, 0);
         b1i_page_number(page, run, ANALYSIS, logical_bytes(run, name), 0);
@@ -250,9 +225,9 @@ static void ncu(b1i_page *page, const b1i_report_run *run, const json_t *documen
     b1i_page_table(page, "Counters by Nsight Compute,",
                    "normalised to one invocation; Mbyte = 10^6 bytes. Each kernel was replayed, "
                    "its caches as the cache control says.");
-    columns(page, heads, numbers);
+    b1i_page_columns(page, heads, numbers);
     json_array_foreach(cells, i, cell) ncu_cell(page, run, cell);
-    end(page);
+    b1i_page_body_end(page);
     b1i_page_document(page, run, NCU, document, "Every row of it, with kernel, replays and unit");
 }
 

@@ -26,7 +26,7 @@ static int whole(const json_t *object, const char *key)
 
 /* ---- which cells are a group's ---- */
 
-static bool is_of(const b1i_report_group *g, const json_t *cell)
+bool b1i_report_cell_of(const b1i_report_group *g, const json_t *cell)
 {
     return strcmp(word(cell, "model"), g->model) == 0 && strcmp(word(cell, "architecture"), g->architecture) == 0 &&
            strcmp(word(cell, "executor"), g->executor) == 0 && strcmp(word(cell, "weights"), g->weights) == 0 &&
@@ -66,7 +66,7 @@ static b1_status read_cells_of(const b1i_report_run *run, b1i_report_group *g, d
     size_t i, count = 0;
     json_array_foreach(list, i, cell)
     {
-        if (!is_of(g, cell) || !json_is_number(json_object_get(cell, "t_obs_ms"))) continue;
+        if (!b1i_report_cell_of(g, cell) || !json_is_number(json_object_get(cell, "t_obs_ms"))) continue;
         B1I_TRY(read_documents(run, g, cell, err));
         if (isfinite(b1i_report_number(cell, "ceiling_gbps")))
             ceilings[count++] = b1i_report_number(cell, "ceiling_gbps");

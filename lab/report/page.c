@@ -55,6 +55,28 @@ void b1i_page_column(b1i_page *page, const char *words, bool number)
     b1i_html(&page->html, number ? "<th scope=\"col\" class=\"n\">%s</th>" : "<th scope=\"col\">%s</th>", words);
 }
 
+void b1i_page_columns(b1i_page *page, const char *const *words, const bool *numbers)
+{
+    b1i_text_put(&page->html, "<thead><tr>");
+    for (int i = 0; words[i]; i++) b1i_page_column(page, words[i], numbers[i]);
+    b1i_text_put(&page->html, "</tr></thead><tbody>\n");
+}
+
+void b1i_page_body_end(b1i_page *page)
+{
+    b1i_text_put(&page->html, "</tbody>");
+    b1i_page_table_end(page);
+}
+
+void b1i_page_row(b1i_page *page, const b1i_report_run *run, const char *file, const char *words)
+{
+    b1i_text_put(&page->html, "<tr><th scope=\"row\">");
+    b1i_page_link(page, run, file, words ? words : "");
+    b1i_text_put(&page->html, "</th>");
+}
+
+void b1i_page_words(b1i_page *page, const char *words) { b1i_html(&page->html, "<td class=\"words\">%s</td>", words); }
+
 void b1i_page_claim(b1i_page *page, const b1i_report_run *run, const char *files, const char *format, ...)
 {
     char words[700];
@@ -96,7 +118,10 @@ fail:
 void b1i_page_beside(b1i_page *page, const b1i_report_run *run, const char *name, const char *suffix, const char *words)
 {
     char path[4300];
-    snprintf(path, sizeof path, "%s/run-%d/%s%s", page->files, run->number, name, suffix);
+    if (run->number > 0)
+        snprintf(path, sizeof path, "%s/run-%d/%s%s", page->files, run->number, name, suffix);
+    else
+        snprintf(path, sizeof path, "%s/together/%s%s", page->files, name, suffix);
     b1i_text_put(&page->html, "<a href=\"");
     b1i_html_href(&page->html, path);
     b1i_html(&page->html, "\">%s</a>", words);

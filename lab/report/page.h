@@ -33,6 +33,13 @@ void b1i_page_table(b1i_page *page, const char *caption, const char *note);
 void b1i_page_table_end(b1i_page *page);
 /* <th scope="col"> */
 void b1i_page_column(b1i_page *page, const char *words, bool number);
+/* <thead> of these columns (NULL ends them), and the beginning of the body; the end of both. */
+void b1i_page_columns(b1i_page *page, const char *const *words, const bool *numbers);
+void b1i_page_body_end(b1i_page *page);
+/* The beginning of a row: <tr> and its head, linked to the file; the caller ends it with "</tr>". */
+void b1i_page_row(b1i_page *page, const b1i_report_run *run, const char *file, const char *words);
+/* <td> of words, escaped, that may take several lines. */
+void b1i_page_words(b1i_page *page, const char *words);
 /* A claim and its evidence: names of files of the run, separated by spaces. */
 void b1i_page_claim(b1i_page *page, const b1i_report_run *run, const char *files, const char *format, ...)
     B1I_PRINTF(4, 5);
@@ -46,6 +53,17 @@ void b1i_page_value(b1i_text *text, const json_t *value);
 b1_status b1i_page_file(const char *folder, const char *name, const char *suffix, const b1i_text *text, b1_error *err);
 void b1i_page_beside(b1i_page *page, const b1i_report_run *run, const char *name, const char *suffix,
                      const char *words);
+
+/* ---- write.c, body.c ---- */
+/* Makes a folder beside the page, or takes one that is no run's. */
+b1_status b1i_page_folder(const char *path, b1_error *err);
+b1_status b1i_page_body(b1i_page *page, const b1i_report_run *runs, size_t count, b1_error *err);
+
+/* ---- draw.c: pictures ---- */
+/* Draws the plots of one kind into `folder`, each as a figure of the page; nothing where there is none. `run` has the
+ * number 0 where they are of all runs together. */
+b1_status b1i_page_draw(b1i_page *page, const b1i_report_run *run, const b1i_plots *plots, bool timelines,
+                        const char *folder, b1_error *err);
 
 /* ---- record.c: what the run is ---- */
 void b1i_page_heading(b1i_page *page, const b1i_report_run *run);
@@ -67,6 +85,28 @@ void b1i_page_extras(b1i_page *page, const b1i_report_run *run);
 
 /* ---- published.c: an original's rows beside ours ---- */
 b1_status b1i_page_published(b1i_page *page, const b1i_report_run *run, b1_error *err);
+
+/* ---- decode.c: the published study ---- */
+/* Its document (data/published/decode.json); a new reference. */
+b1_status b1i_published_decode(json_t **out, b1_error *err);
+/* Whether an executor launches as a row says ("eager", "graph"; "": either). */
+bool b1i_decode_launch(const char *executor, const char *launch);
+/* The attention of a layer, of a run of that experiment. */
+void b1i_page_decode_attention(b1i_page *page, const b1i_report_run *run, const json_t *document);
+/* The rows of it that correspond to groups and A/B runs, beside ours; then all of them. */
+b1_status b1i_page_decode(b1i_page *page, const b1i_report_run *runs, size_t count, b1_error *err);
+
+/* ---- study.c, steps.c: a study ---- */
+void b1i_page_study(b1i_page *page, const b1i_report_run *run);
+/* A table of the analysis as a CSV beside the page, with a link to it; nothing where it has no rows. */
+b1_status b1i_page_list_csv(b1i_page *page, const b1i_report_run *run, const char *list, const char *folder,
+                            b1_error *err);
+void b1i_page_steps(b1i_page *page, const b1i_report_run *run); /* profile, jitter, energy */
+void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run);
+
+/* ---- ab.c: an A/B ---- */
+void b1i_page_ab(b1i_page *page, const b1i_report_run *run);
+void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run);
 
 /* ---- scope.c: the end ---- */
 void b1i_page_scope(b1i_page *page, const b1i_report_run *runs, size_t count);

@@ -23,6 +23,7 @@ static void interval_row(b1i_chart *c, const b1i_report_run *run, const char *wo
 b1_status b1i_plot_ab(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
     const json_t *pairs = json_object_get(run->analysis, "pairs"), *orders = json_object_get(run->analysis, "orders");
+    const json_t *numbers = json_object_get(run->analysis, "numbers");
     b1i_chart c;
     char words[40];
     bool any = false;
@@ -30,10 +31,10 @@ b1_status b1i_plot_ab(const b1i_report_run *run, b1i_plots *plots, b1_error *err
     if (!any) return B1_OK;
     b1i_chart_begin(&c, plots, b1i_plot_pairs, "pairs", "A over B by session");
     for (size_t i = 0; i < json_array_size(pairs); i++) {
-        const json_t *pair = json_array_get(pairs, i), *first = json_array_get(json_array_get(orders, i), 0);
-        const char *name = json_string_value(first);
+        const json_t *pair = json_array_get(pairs, i), *order = json_array_get(orders, i);
+        const char *name = json_string_value(json_is_array(order) ? json_array_get(order, 0) : order);
         bool b_first = name && name[0] == 'b';
-        snprintf(words, sizeof words, "session %zu", i + 1);
+        snprintf(words, sizeof words, "session %.0f", json_is_array(numbers) ? item(numbers, i) : (double)i + 1);
         b1i_chart_row(&c, words);
         b1i_chart_mark(&c, (b1i_look){b_first ? "B ran first" : "A ran first", b_first, b_first, b_first},
                        item(pair, 0) / item(pair, 1), NAN, NAN);

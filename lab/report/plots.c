@@ -119,7 +119,7 @@ void b1i_plot_number(double value, char *text, size_t bytes)
     snprintf(text, bytes, "%.6g%s", left, units[unit]);
 }
 
-static b1_status whole(const b1i_plots *plots, b1_error *err)
+b1_status b1i_plots_whole(const b1i_plots *plots, b1_error *err)
 {
     b1_status st;
     for (size_t i = 0; i < plots->count; i++) {
@@ -137,7 +137,8 @@ static b1_status of_lab(const b1i_report_run *run, b1i_plots *out, b1_error *err
 {
     b1_status st;
     B1I_TRY(b1i_plot_timelines(run, out, err));
-    B1I_TRY(b1i_plot_lines(run, out, err));
+    B1I_TRY(strcmp(run->experiment, "attention") == 0 ? b1i_plot_attention_layers(run, out, err)
+                                                      : b1i_plot_lines(run, out, err));
     B1I_TRY(b1i_plot_dots(run, out, err));
     st = b1i_plot_bytes(run, out, err);
 fail:
@@ -157,7 +158,7 @@ b1_status b1i_plots_make(const b1i_report_run *run, b1i_plots *out, b1_error *er
     b1_status st;
     *out = (b1i_plots){0};
     B1I_TRY(of[run->sort](run, out, err));
-    B1I_TRY(whole(out, err));
+    B1I_TRY(b1i_plots_whole(out, err));
     return B1_OK;
 fail:
     b1i_plots_free(out);

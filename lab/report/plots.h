@@ -16,6 +16,7 @@ typedef enum b1i_plot_sort {
     b1i_plot_bandwidth,
     b1i_plot_traffic,
     b1i_plot_timeline,
+    b1i_plot_attention,
     b1i_plot_causes, /* of a study */
     b1i_plot_ratio,
     b1i_plot_graphs,
@@ -54,6 +55,8 @@ b1_status b1i_plots_check(const char *directory, void (*say)(void *user, const c
 b1_status b1i_plots_together(const b1i_report_run *runs, size_t count, b1i_plots *out, b1_error *err);
 
 /* ---- for the files that draw ---- */
+/* B1_MEMORY where a text of them is broken. */
+b1_status b1i_plots_whole(const b1i_plots *plots, b1_error *err);
 /* A new figure named "NN-stem"; NULL: no memory. */
 b1i_plot *b1i_plots_add(b1i_plots *plots, b1i_plot_sort sort, const char *stem);
 /* The script's head: terminal, output, axes in the page's colours. */
@@ -77,6 +80,7 @@ b1_status b1i_plot_lines(const b1i_report_run *run, b1i_plots *plots, b1_error *
 b1_status b1i_plot_dots(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_bytes(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_timelines(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
+b1_status b1i_plot_attention_layers(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_study(const b1i_report_run *run, b1i_plots *plots, b1_error *err);
 b1_status b1i_plot_steps(const b1i_report_run *run, b1i_plots *plots, b1_error *err); /* profile, jitter */
 b1_status b1i_plot_ab(const b1i_report_run *run, b1i_plots *plots, b1_error *err);

@@ -167,6 +167,12 @@ b1_status b1i_page_published(b1i_page *page, const b1i_report_run *run, b1_error
 {
     b1_status st = B1_OK;
     json_t *document = NULL, *traces = NULL;
+    if (strcmp(run->experiment, "attention") == 0) {
+        B1I_TRY(b1i_published_decode(&document, err));
+        b1i_html(&page->html, "<h3 id=\"run-%d-published\">Beside the published rows</h3>\n", run->number);
+        b1i_page_decode_attention(page, run, document);
+        goto fail;
+    }
     if (strcmp(run->experiment, "pointwise") == 0)
         B1I_TRY(load(b1i_published_pointwise_begin, b1i_published_pointwise_end, &document, err));
     if (strcmp(run->experiment, "tiles") == 0) {

@@ -53,6 +53,38 @@ static long long samples_of(const b1i_report_run *run)
     return n;
 }
 
+/* What an experiment has; what a study and an A/B have. */
+static void lab_facts(b1i_page *page, const b1i_report_run *run)
+{
+    char words[200];
+    snprintf(words, sizeof words, "%lld in %lld rounds", samples_of(run),
+             (long long)json_integer_value(json_object_get(run->analysis, "rounds")));
+    fact(page, run, "samples", "samples.jsonl", words);
+    count_cells(run, words, sizeof words);
+    fact(page, run, "rows by verdict", "analysis.json", words);
+}
+
+static void study_facts(b1i_page *page, const b1i_report_run *run)
+{
+    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
+    char words[200];
+    size_t i;
+    int ok = 0;
+    if (run->sort == b1i_report_ab) {
+        snprintf(words, sizeof words, "%.0f", b1i_report_number(run->analysis, "sessions"));
+        fact(page, run, "sessions", "analysis.json", words);
+        fact(page, run, "verdict", "analysis.json", b1i_report_string(run->analysis, "verdict"));
+        return;
+    }
+    json_array_foreach(list, i, cell)
+    {
+        const char *status = b1i_report_string(cell, "status");
+        ok += status && strcmp(status, "ok") == 0;
+    }
+    snprintf(words, sizeof words, "%zu, %d with figures", json_array_size(list), ok);
+    fact(page, run, "cells", "analysis.json", words);
+}
+
 void b1i_page_heading(b1i_page *page, const b1i_report_run *run)
 {
     static const char *const versions[] = {"version", "machine.version", NULL};
@@ -72,11 +104,7 @@ void b1i_page_heading(b1i_page *page, const b1i_report_run *run)
         fact(page, run, strlen(commit) == 64 ? "binary, SHA-256" : "commit", "environment.json", words);
     }
     if (id) fact(page, run, "run", "plan.json", id);
-    snprintf(words, sizeof words, "%lld in %lld rounds", samples_of(run),
-             (long long)json_integer_value(json_object_get(run->analysis, "rounds")));
-    fact(page, run, "samples", "samples.jsonl", words);
-    count_cells(run, words, sizeof words);
-    fact(page, run, "rows by verdict", "analysis.json", words);
+    (run->sort == b1i_report_lab ? lab_facts : study_facts)(page, run);
     if (json_is_true(json_object_get(run->plan, "quick"))) fact(page, run, "sizes", "plan.json", "small (--quick)");
     fact(page, run, "evidence", "manifest.json", run->name);
     b1i_text_put(&page->html, "</dl>\n");

@@ -91,6 +91,8 @@ bool b1i_report_run_has(const b1i_report_run *run, b1i_lab_kind kind);
 /* ---- groups.c: a study ---- */
 b1_status b1i_report_groups_load(b1i_report_run *run, b1_error *err);
 void b1i_report_groups_free(b1i_report_run *run);
+/* Whether the cell, one of the analysis', is of the group. */
+bool b1i_report_cell_of(const b1i_report_group *g, const json_t *cell);
 /* The same model, weights, threads and batch: what one figure shows. */
 bool b1i_report_group_beside(const b1i_report_group *a, const b1i_report_group *b);
 /* The group that differs from `g` in its executor alone, which is `executor`; NULL: none with figures. */

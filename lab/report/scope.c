@@ -16,6 +16,9 @@ static const workload workloads[] = {
     {"rms-softmax", "an RMS-scaled softmax over rows, as separate operations, fused, and by workers that stay"},
     {"tiles", "597 two-stage jobs with a global intermediate, one block at most on an SM, in several schedules"},
     {"launch", "what it costs to start work, to pass from one piece to the next, and to meet"},
+    {"attention", "attention of one decode step, in every way there is, by head shape and context"},
+    {"study", "decode steps at exact contexts, by model, weights, executor, context and batch"},
+    {"A/B", "two settings of one model, in pairs, each pair in a fresh process"},
     {"ceiling", "reads, writes and copies of working sets from the nearest cache to memory"},
 };
 
@@ -167,6 +170,9 @@ static void outcome_claim(b1i_page *page, const b1i_report_run *run)
 
 void b1i_page_claims_of(b1i_page *page, const b1i_report_run *run)
 {
+    if (run->sort == b1i_report_study) b1i_page_study_claims(page, run);
+    if (run->sort == b1i_report_ab) b1i_page_ab_claims(page, run);
+    if (run->sort != b1i_report_lab) return;
     outcome_claim(page, run);
     residency_claim(page, run);
     clock_claim(page, run);
@@ -176,9 +182,15 @@ void b1i_page_claims_of(b1i_page *page, const b1i_report_run *run)
 
 /* ---- scope ---- */
 
-static void scope_list(b1i_page *page, bool cpu, bool gpu)
+/* What must be said of what is there. */
+typedef struct scope {
+    bool cpu, gpu; /* devices of the lab's runs */
+    bool lab, study;
+} scope;
+
+static void scope_list(b1i_page *page, scope s)
 {
-    static const char *const always[] = {
+    static const char *const of_lab[] = {
         "They establish what these workloads did on these devices, with these versions, once. They are no universal "
         "launch "
         "constants: another driver, device or host has others.",
@@ -195,29 +207,49 @@ static void scope_list(b1i_page *page, bool cpu, bool gpu)
         "with equal "
         "totals can be compared for it.",
     };
+    static const char *const of_study[] = {
+        "A step is a step at exactly its context, with keys and values that are filler: no text is generated, and what "
+        "sampling, tokenizing and a server add is not in it.",
+        "They hold for these models, formats, devices and versions; another driver or host launches at another speed.",
+        "A cell says how long a step takes, not why. Only a pair of settings that differ in one thing, in fresh "
+        "processes, says what that thing costs, and one session makes no headline.",
+        "A difference between a stream and a graph of the same kernels bounds the launch tax from above: a graph "
+        "leaves "
+        "out more than launches.",
+        "R_floor divides by the datasheet’s bandwidth, which no kernel reaches; R_ceiling by what was measured at that "
+        "moment. Sums of bytes differ between studies, and ratios by different sums do not compare.",
+        "Profiled times are no latencies, and utilisation is an order, no share.",
+        "Published figures are of other devices, stacks and rigs; what stands beside each other was not measured "
+        "together.",
+    };
     b1i_text_put(&page->html, "<p>What these measurements do not show:</p>\n<ul>\n");
-    for (size_t i = 0; i < sizeof always / sizeof *always; i++) b1i_html(&page->html, "<li>%s</li>\n", always[i]);
-    if (cpu)
+    for (size_t i = 0; s.lab && i < sizeof of_lab / sizeof *of_lab; i++)
+        b1i_html(&page->html, "<li>%s</li>\n", of_lab[i]);
+    for (size_t i = 0; s.study && i < sizeof of_study / sizeof *of_study; i++)
+        b1i_html(&page->html, "<li>%s</li>\n", of_study[i]);
+    if (s.cpu)
         b1i_text_put(&page->html,
                      "<li>On the CPU a dispatch of a thread pool stands for a launch and a prebuilt plan for a graph: "
                      "such a run says how the lab works, and nothing about a GPU.</li>\n");
-    if (gpu) b1i_text_put(&page->html, "<li>One GPU was used at a time; nothing here is about several.</li>\n");
+    if (s.gpu) b1i_text_put(&page->html, "<li>One GPU was used at a time; nothing here is about several.</li>\n");
     b1i_text_put(&page->html, "</ul>\n");
 }
 
 void b1i_page_scope(b1i_page *page, const b1i_report_run *runs, size_t count)
 {
-    bool cpu = false, gpu = false;
+    scope s = {false, false, false, false};
     b1i_text_put(&page->html, "<section>\n<h2 id=\"scope\">Scope</h2>\n<ul>\n");
     for (size_t i = 0; i < count; i++) {
-        bool is_cpu = strcmp(runs[i].device, "cpu") == 0;
-        cpu |= is_cpu;
-        gpu |= !is_cpu;
+        const bool is_cpu = strcmp(runs[i].device, "cpu") == 0, lab = runs[i].sort == b1i_report_lab;
+        s.lab |= lab;
+        s.study |= !lab;
+        s.cpu |= lab && is_cpu;
+        s.gpu |= !is_cpu;
         b1i_html(&page->html, "<li><a href=\"#run-%d\">%s</a> on %s: %s.</li>\n", runs[i].number, runs[i].experiment,
                  b1i_report_run_device(&runs[i]), workload_of(&runs[i]));
     }
     b1i_text_put(&page->html, "</ul>\n");
-    scope_list(page, cpu, gpu);
+    scope_list(page, s);
     b1i_text_put(&page->html, "<h3 id=\"claims\">Claims and their evidence</h3>\n");
     b1i_page_table(page, "Claims:", "each with the files that it follows from.");
     b1i_text_put(&page->html,

@@ -17,18 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SVG_MOST_BYTES = 256 << 20 };
-
-extern const char b1i_report_style_begin[], b1i_report_style_end[];
-__asm__(".pushsection .rodata\n"
-        ".global b1i_report_style_begin\n"
-        ".global b1i_report_style_end\n"
-        "b1i_report_style_begin:\n"
-        ".incbin \"" B1I_REPORT_CSS "\"\n"
-        "b1i_report_style_end:\n"
-        ".byte 0\n"
-        ".popsection\n");
-
 /* ---- a run's own plots ---- */
 
 static b1_status keep_text(b1i_evidence *evidence, const b1i_plot *f, const char *suffix, const b1i_text *text,
@@ -87,7 +75,7 @@ static b1_status in_no_run(const char *folder, b1_error *err)
     return B1_OK;
 }
 
-static b1_status make_folder(const char *path, b1_error *err)
+b1_status b1i_page_folder(const char *path, b1_error *err)
 {
     struct stat there;
     if (mkdir(path, 0777) == 0) return B1_OK;
@@ -219,147 +207,14 @@ fail:
     return st;
 }
 
-/* ---- figures ---- */
-
-static void caption(b1i_page *page, const b1i_report_run *run, const b1i_plot *f)
-{
-    static const char *const words[] = {
-        [b1i_plot_latency] = "Points are medians, bars go from p10 to p90 of the samples.",
-        [b1i_plot_bandwidth] = "Logical bytes over time: at the median, with bars to what p90 and p10 give.",
-        [b1i_plot_traffic] =
-            "Logical bytes of an invocation against its device interval, p10 to p90 as bars; dotted lines have one "
-            "bandwidth. These are not the bytes that memory moved: counters of stores can miss dirty lines that "
-            "are written back later, and cold replay proves no DRAM ratio for a warm loop.",
-        [b1i_plot_timeline] =
-            "Each panel is a launch of its own with instruments, aligned to its own first A; all have one scale. A "
-            "row is an SM or worker that was seen, a bar one stage of one job, and every job is drawn. Bars are "
-            "recorded intervals, not utilisation; gaps are no measured causes.",
-    };
-    b1i_html(&page->html, "<figcaption>");
-    if (f->sort == b1i_plot_timeline)
-        b1i_text_put(&page->html, "<span class=\"keys\"><span><i style=\"background:var(--s0)\"></i>A</span><span><i "
-                                  "style=\"background:var(--s1)\"></i>B</span></span>");
-    b1i_html(&page->html, "<b>%s.</b> %s From ", b1i_text_get(&f->title), words[f->sort]);
-    b1i_page_link(page, run, "analysis.json",
-                  f->sort == b1i_plot_timeline ? "the traces of analysis.json" : "analysis.json");
-    b1i_text_put(&page->html, "; drawn of ");
-    b1i_page_beside(page, run, f->name, ".dat", "dat");
-    b1i_text_put(&page->html, " by ");
-    b1i_page_beside(page, run, f->name, ".gp", "gp");
-    b1i_text_put(&page->html, ", alone as ");
-    b1i_page_beside(page, run, f->name, ".svg", "svg");
-    b1i_text_put(&page->html, ".</figcaption></figure>\n");
-}
-
-static b1_status draw(b1i_page *page, const b1i_report_run *run, const b1i_plot *f, const char *folder, b1_error *err)
-{
-    b1_status st;
-    char path[4200], id[24], *svg = NULL, script[96];
-    size_t bytes;
-    b1_error reading = {0};
-    B1I_TRY(b1i_page_file(folder, f->name, ".dat", &f->data, err));
-    B1I_TRY(b1i_page_file(folder, f->name, ".gp", &f->script, err));
-    snprintf(script, sizeof script, "%s.gp", f->name);
-    snprintf(path, sizeof path, "%s/%s.svg", folder, f->name);
-    unlink(path); /* an older report's */
-    B1I_TRY(b1i_gnuplot_run(folder, script, err));
-    st = b1i_read_file(path, SVG_MOST_BYTES, &svg, &bytes, &reading);
-    if (st != B1_OK) B1I_TRY(b1i_fail(err, B1_IO, "gnuplot left no picture: %s", reading.message));
-    snprintf(id, sizeof id, "fig-%d", ++page->figure);
-    b1i_html(&page->html, "<figure class=\"%s%s\"><div class=\"box\">", f->wide ? "wide" : "",
-             f->sort == b1i_plot_timeline ? " timeline" : "");
-    B1I_TRY(b1i_svg_embed(&page->html, svg, id, b1i_text_get(&f->title), b1i_text_get(&f->description), err));
-    b1i_text_put(&page->html, "</div>");
-    caption(page, run, f);
-fail:
-    b1i_free(svg);
-    return st;
-}
-
-static b1_status draw_all(b1i_page *page, const b1i_report_run *run, const b1i_plots *figures, bool timelines,
-                          const char *folder, b1_error *err)
-{
-    b1_status st = B1_OK;
-    bool any = false;
-    for (size_t i = 0; i < figures->count; i++) {
-        if ((figures->items[i].sort == b1i_plot_timeline) != timelines) continue;
-        if (!any) b1i_text_put(&page->html, "<div class=\"figures\">\n");
-        any = true;
-        B1I_TRY(draw(page, run, &figures->items[i], folder, err));
-    }
-    if (any) b1i_text_put(&page->html, "</div>\n");
-fail:
-    return st;
-}
-
 /* ---- the page ---- */
-
-static void page_head(b1i_page *page, const b1i_report_run *runs, size_t count)
-{
-    b1i_text *html = &page->html;
-    b1i_text_put(html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                       "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n");
-    b1i_html(html, "<meta name=\"generator\" content=\"batchone %s\">\n<title>Lab report", b1_version());
-    for (size_t i = 0; i < count && i < 6; i++) b1i_html(html, "%s%s", i ? ", " : ": ", runs[i].experiment);
-    b1i_text_put(html, "</title>\n<style>\n");
-    b1i_text_bytes(html, b1i_report_style_begin, (size_t)(b1i_report_style_end - b1i_report_style_begin));
-    b1i_text_put(html, "</style>\n</head>\n<body>\n");
-    b1i_svg_marks(html);
-    b1i_text_put(
-        html, "<header>\n<h1>Lab report</h1>\n<p class=\"lead\">Every number leads to the file that it is from; every "
-              "directory was verified when this page was made.</p>\n<nav aria-label=\"Runs\"><ol>\n");
-    for (size_t i = 0; i < count; i++)
-        b1i_html(html, "<li><a href=\"#run-%d\">%s</a></li>\n", runs[i].number, runs[i].experiment);
-    b1i_text_put(html, "<li><a href=\"#scope\">Scope</a></li>\n<li><a "
-                       "href=\"#claims\">Claims</a></li>\n</ol></nav>\n</header>\n<main>\n");
-}
-
-static b1_status put_run(b1i_page *page, const b1i_report_run *run, b1_error *err)
-{
-    b1_status st;
-    b1i_plots figures = {0};
-    char folder[4200];
-    snprintf(folder, sizeof folder, "%s/run-%d", page->folder, run->number);
-    B1I_TRY(make_folder(folder, err));
-    B1I_TRY(b1i_plots_make(run, &figures, err));
-    b1i_text_put(&page->html, "<section>\n");
-    b1i_page_heading(page, run);
-    if (json_array_size(json_object_get(run->analysis, "traces"))) b1i_text_put(&page->html, "<h3>Timelines</h3>\n");
-    B1I_TRY(draw_all(page, run, &figures, true, folder, err));
-    b1i_page_traces(page, run);
-    b1i_html(&page->html, "<h3 id=\"run-%d-measured\">Measured</h3>\n", run->number);
-    B1I_TRY(draw_all(page, run, &figures, false, folder, err));
-    b1i_page_believe(page, run);
-    b1i_text_put(&page->html, "<h3>Tables</h3>\n");
-    for (int kind = 0; kind < b1i_lab_kinds; kind++) {
-        b1i_page_cells(page, run, (b1i_lab_kind)kind);
-        B1I_TRY(b1i_page_csv(page, run, (b1i_lab_kind)kind, folder, err));
-    }
-    b1i_page_unmeasured(page, run);
-    B1I_TRY(b1i_page_published(page, run, err));
-    b1i_page_extras(page, run);
-    b1i_page_record(page, run);
-    b1i_page_claims_of(page, run);
-    b1i_text_put(&page->html, "</section>\n");
-fail:
-    b1i_plots_free(&figures);
-    return st;
-}
 
 static b1_status put_page(const b1i_report_run *runs, size_t count, const places *p, const char *out, b1_error *err)
 {
     b1_status st;
     b1i_page page = {.files = p->name, .folder = p->files};
-    B1I_TRY(make_folder(p->files, err));
-    page_head(&page, runs, count);
-    for (size_t i = 0; i < count; i++) B1I_TRY(put_run(&page, &runs[i], err));
-    b1i_page_scope(&page, runs, count);
-    b1i_html(&page.html,
-             "</main>\n<footer>Made by batchone %s from what the directories hold.</footer>\n</body>\n</html>\n",
-             b1_version());
-    B1I_TRY(b1i_text_status(&page.claims, err));
-    B1I_TRY(b1i_text_status(&page.html, err));
+    B1I_TRY(b1i_page_folder(p->files, err));
+    B1I_TRY(b1i_page_body(&page, runs, count, err));
     st = write_page(out, &page.html, err);
 fail:
     b1i_text_free(&page.html);

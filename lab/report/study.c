@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tables of a study: groups, causes, formats, batches, cells that are no headline, cells without figures; and its
+ * claims.
+ */
+#include "lab/report/page.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ANALYSIS "analysis.json"
+
+static const char *word(const json_t *object, const char *key)
+{
+    const char *text = b1i_report_string(object, key);
+    return text ? text : "";
+}
+
+/* Decimals for milliseconds whose least is `least`. */
+static int decimals_of(const b1i_report_run *run)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < run->group_count; i++)
+        if (run->groups[i].t_obs_ms > 0) least = fmin(least, run->groups[i].t_obs_ms);
+    return least >= 100 ? 2 : 3;
+}
+
+static bool begins(const b1i_report_run *run, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (b1i_report_group_beside(&run->groups[k], &run->groups[i])) return false;
+    return true;
+}
+
+static void group_head(b1i_page *page, const b1i_report_group *g, int columns)
+{
+    b1i_html(&page->html, "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"%d\"><span>%s, %s, batch %d", columns,
+             g->model, g->weights, g->batch);
+    if (g->threads > 0) b1i_html(&page->html, ", %d threads", g->threads);
+    b1i_text_put(&page->html, "</span></th></tr>\n");
+}
+
+/* ---- groups ---- */
+
+/* The worst verdict of the group's cells. */
+static const char *verdict_of(const b1i_report_run *run, const b1i_report_group *g)
+{
+    static const char *const order[] = {"throttled", "drifting", "noisy"};
+    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
+    size_t i;
+    for (int v = 0; v < 3; v++)
+        json_array_foreach(list, i, cell) if (b1i_report_cell_of(g, cell) &&
+                                              strcmp(word(cell, "verdict"), order[v]) == 0) return order[v];
+    return isfinite(g->t_obs_ms) ? "ok" : "none";
+}
+
+static void group_row(b1i_page *page, const b1i_report_run *run, const b1i_report_group *g, int decimals)
+{
+    const char *verdict = verdict_of(run, g);
+    b1i_page_row(page, run, ANALYSIS, g->executor);
+    b1i_page_number(page, run, ANALYSIS, g->context, 0);
+    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms, decimals);
+    b1i_page_number(page, run, ANALYSIS, g->ok > 1 ? g->min_ms : NAN, decimals);
+    b1i_page_number(page, run, ANALYSIS, g->ok > 1 ? g->max_ms : NAN, decimals);
+    b1i_page_number(page, run, ANALYSIS, g->ok, 0);
+    b1i_page_number(page, run, ANALYSIS, 100 * g->cv_within, 2);
+    b1i_page_number(page, run, ANALYSIS, 100 * g->cv_across, 2);
+    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "t_floor_ms"), decimals);
+    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "t_arithmetic_ms"), decimals);
+    b1i_page_number(page, run, ANALYSIS, g->r_floor, 3);
+    b1i_page_number(page, run, ANALYSIS, g->r_ceiling, 3);
+    b1i_page_number(page, run, ANALYSIS, g->tokens_per_s, 1);
+    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "energy.joules_per_token"), 3);
+    b1i_html(&page->html, strcmp(verdict, "ok") == 0 ? "<td>%s" : "<td><strong class=\"warn\">%s</strong>", verdict);
+    b1i_text_put(&page->html, g->headline ? "</td></tr>\n" : ", no headline</td></tr>\n");
+}
+
+static void groups(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {"executor",        "context",        "step, ms",     "least session",
+                                        "most session",    "sessions",       "CV within, %", "CV across, %",
+                                        "byte floor, ms",  "arithmetic, ms", "R_floor",      "R_ceiling",
+                                        "tokens a second", "J a token",      "verdict",      NULL};
+    static const bool numbers[] = {false, true, true, true, true, true, true, true,
+                                   true,  true, true, true, true, true, false};
+    int decimals = decimals_of(run);
+    b1i_page_table(page, "Step time:",
+                   "the median over sessions of the median step. CV: standard deviation over mean, of the steps of a "
+                   "session and of the sessions' medians.");
+    b1i_page_columns(page, heads, numbers);
+    for (size_t i = 0; i < run->group_count; i++) {
+        if (!begins(run, i)) continue;
+        group_head(page, &run->groups[i], 15);
+        for (size_t k = i; k < run->group_count; k++)
+            if (b1i_report_group_beside(&run->groups[k], &run->groups[i]) && run->groups[k].t_obs_ms > 0)
+                group_row(page, run, &run->groups[k], decimals);
+    }
+    b1i_page_body_end(page);
+    b1i_text_put(&page->html,
+                 "<p class=\"note\">The byte floor is weights, keys and values over the datasheet’s bandwidth; "
+                 "the arithmetic floor is two operations a parameter over the datasheet’s dense bf16 rate. A session "
+                 "is a fresh process. What drifts or was throttled is counted here and makes no headline.</p>\n");
+}
+
+/* ---- causes ---- */
+
+static void cause_row(b1i_page *page, const b1i_report_run *run, const b1i_report_group *g, int decimals)
+{
+    double ms[b1i_causes];
+    if (!b1i_report_causes(run, g, ms)) return;
+    b1i_page_row(page, run, g->file, g->executor);
+    b1i_page_number(page, run, ANALYSIS, g->context, 0);
+    for (int k = 0; k < b1i_causes; k++) {
+        const bool profile = k == b1i_cause_kernels, launch = k == b1i_cause_launch;
+        char graph[B1I_REPORT_WORDS], name[2 * B1I_REPORT_WORDS];
+        snprintf(name, sizeof name, "%sprofile.json", g->folder);
+        const bool known =
+            profile  ? isfinite(b1i_report_number(g->profile, "kernel_ms"))
+            : launch ? b1i_report_graph_of(g->executor, graph, sizeof graph) && b1i_report_group_find(run, g, graph)
+                     : true;
+        b1i_page_number(page, run, profile ? name : launch ? ANALYSIS : g->file, known ? ms[k] : NAN, decimals);
+    }
+    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms, decimals);
+    b1i_text_put(&page->html, "</tr>\n");
+}
+
+static void causes(b1i_page *page, const b1i_report_run *run)
+{
+    static const bool numbers[] = {false, true, true, true, true, true, true, true};
+    const char *heads[] = {"executor",
+                           "context",
+                           b1i_cause_names[0],
+                           b1i_cause_names[1],
+                           b1i_cause_names[2],
+                           b1i_cause_names[3],
+                           b1i_cause_names[4],
+                           "step",
+                           NULL};
+    int decimals = decimals_of(run);
+    double ms[b1i_causes];
+    bool any = false;
+    for (size_t i = 0; i < run->group_count; i++) any |= b1i_report_causes(run, &run->groups[i], ms);
+    if (!any) return;
+    b1i_page_table(page, "Step time by cause, ms:",
+                   "what is known of each, in this order, each bounded by what is left; – where nobody measured it.");
+    b1i_page_columns(page, heads, numbers);
+    for (size_t i = 0; i < run->group_count; i++) {
+        if (!begins(run, i)) continue;
+        group_head(page, &run->groups[i], 8);
+        for (size_t k = i; k < run->group_count; k++)
+            if (b1i_report_group_beside(&run->groups[k], &run->groups[i]))
+                cause_row(page, run, &run->groups[k], decimals);
+    }
+    b1i_page_body_end(page);
+}
+
+/* ---- graphs over streams ---- */
+
+static void graph_row(b1i_page *page, const b1i_report_run *run, const b1i_report_group *g,
+                      const b1i_report_group *graph)
+{
+    char words[2 * B1I_REPORT_WORDS];
+    snprintf(words, sizeof words, "%s, %s, %s", g->model, g->weights, g->executor);
+    b1i_page_row(page, run, ANALYSIS, words);
+    b1i_page_number(page, run, ANALYSIS, g->batch, 0);
+    b1i_page_number(page, run, ANALYSIS, g->context, 0);
+    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms, 3);
+    b1i_page_number(page, run, ANALYSIS, graph->t_obs_ms, 3);
+    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms / graph->t_obs_ms, 3);
+    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms - graph->t_obs_ms, 3);
+    b1i_text_put(&page->html, "</tr>\n");
+}
+
+static void graphs(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {"launched kernel by kernel",
+                                        "batch",
+                                        "context",
+                                        "stream, ms",
+                                        "graph, ms",
+                                        "stream / graph",
+                                        "difference, ms",
+                                        NULL};
+    static const bool numbers[] = {false, true, true, true, true, true, true};
+    bool any = false;
+    for (size_t i = 0; i < run->group_count; i++) {
+        const b1i_report_group *g = &run->groups[i];
+        char name[B1I_REPORT_WORDS];
+        const b1i_report_group *graph = g->t_obs_ms > 0 && b1i_report_graph_of(g->executor, name, sizeof name)
+                                            ? b1i_report_group_find(run, g, name)
+                                            : NULL;
+        if (!graph) continue;
+        if (!any) {
+            b1i_page_table(page, "Graphs over streams:",
+                           "of the same kernels, in processes of their own; the difference bounds the launch tax from "
+                           "above and is divided by no count of kernels.");
+            b1i_page_columns(page, heads, numbers);
+        }
+        any = true;
+        graph_row(page, run, g, graph);
+    }
+    if (any) b1i_page_body_end(page);
+}
+
+/* ---- formats and batches ---- */
+
+static void formats(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {"weights",  "model",
+                                        "executor", "context",
+                                        "batch",    "against",
+                                        "bytes",    "bytes, as published",
+                                        "expected", "expected, as published",
+                                        "realised", "realised over expected",
+                                        NULL};
+    static const bool numbers[] = {false, false, false, true, true, false, true, true, true, true, true, true};
+    const json_t *list = json_object_get(run->analysis, "weights"), *row;
+    size_t i;
+    if (json_array_size(list) == 0) return;
+    b1i_page_table(page, "Weight formats:",
+                   "bytes of a step (W with its scales, and K) over those of the format it is held against; as "
+                   "published: a quarter of the bf16 weights, and the whole K. Expected is the inverse.");
+    b1i_page_columns(page, heads, numbers);
+    json_array_foreach(list, i, row)
+    {
+        double bytes = b1i_report_number(row, "bytes_ratio"), paper = b1i_report_number(row, "paper_ratio");
+        b1i_page_row(page, run, ANALYSIS, word(row, "weights"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "model"), word(row, "executor"));
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "context"), 0);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "batch"), 0);
+        b1i_html(&page->html, "<td>%s</td>", word(row, "against"));
+        b1i_page_number(page, run, ANALYSIS, bytes, 3);
+        b1i_page_number(page, run, ANALYSIS, paper, 3);
+        b1i_page_number(page, run, ANALYSIS, bytes > 0 ? 1 / bytes : NAN, 2);
+        b1i_page_number(page, run, ANALYSIS, paper > 0 ? 1 / paper : NAN, 2);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "speedup"), 2);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "speedup") * bytes, 2);
+        b1i_text_put(&page->html, "</tr>\n");
+    }
+    b1i_page_body_end(page);
+}
+
+static void batches(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {
+        "executor", "model", "weights", "context", "batch", "step over batch 1", "throughput over batch 1", NULL};
+    static const bool numbers[] = {false, false, false, true, true, true, true};
+    const json_t *list = json_object_get(run->analysis, "batch"), *row;
+    size_t i;
+    if (json_array_size(list) == 0) return;
+    b1i_page_table(page, "Batches:", "several sequences in one step, each with its own keys and values.");
+    b1i_page_columns(page, heads, numbers);
+    json_array_foreach(list, i, row)
+    {
+        b1i_page_row(page, run, ANALYSIS, word(row, "executor"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "model"), word(row, "weights"));
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "context"), 0);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "batch"), 0);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "step_ratio"), 3);
+        b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "throughput"), 2);
+        b1i_text_put(&page->html, "</tr>\n");
+    }
+    b1i_page_body_end(page);
+}
+
+/* ---- cells apart ---- */
+
+static void cell_name(const json_t *cell, char *name, size_t bytes)
+{
+    snprintf(name, bytes, "%.60s, %.40s, %.20s, context %.0f, batch %.0f, session %.0f", word(cell, "model"),
+             word(cell, "executor"), word(cell, "weights"), b1i_report_number(cell, "context"),
+             b1i_report_number(cell, "batch"), b1i_report_number(cell, "session"));
+}
+
+static bool is_apart(const json_t *cell)
+{
+    const char *verdict = word(cell, "verdict");
+    return verdict[0] && strcmp(verdict, "ok") != 0;
+}
+
+static void apart_row(b1i_page *page, const b1i_report_run *run, const json_t *cell)
+{
+    const json_t *modes = json_object_get(cell, "modes"), *clocks = json_object_get(modes, "sm_mhz");
+    char name[260];
+    cell_name(cell, name, sizeof name);
+    b1i_page_row(page, run, ANALYSIS, name);
+    b1i_html(&page->html, "<td>%s</td>", word(cell, "verdict"));
+    b1i_page_number(page, run, ANALYSIS, b1i_report_number(cell, "t_obs_ms"), 3);
+    b1i_page_number(page, run, ANALYSIS, b1i_report_number(modes, "low_ms"), 3);
+    b1i_page_number(page, run, ANALYSIS, b1i_report_number(modes, "high_ms"), 3);
+    b1i_page_number(page, run, ANALYSIS, b1i_report_number(modes, "step"), 0);
+    b1i_text_put(&page->html, "<td class=\"n\">");
+    for (size_t i = 0; i < json_array_size(clocks); i++) {
+        b1i_text_put(&page->html, i ? ", " : "");
+        b1i_page_value(&page->html, json_array_get(clocks, i));
+    }
+    b1i_text_put(&page->html, json_array_size(clocks) ? "</td></tr>\n" : "–</td></tr>\n");
+}
+
+static void apart(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {
+        "cell", "verdict", "step, ms", "lower level, ms", "upper level, ms", "changes at step", "SM, MHz", NULL};
+    static const bool numbers[] = {false, false, true, true, true, true, true};
+    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
+    size_t i;
+    bool any = false;
+    json_array_foreach(list, i, cell)
+    {
+        if (!is_apart(cell)) continue;
+        if (!any) {
+            b1i_page_table(page, "Cells to be read with care:",
+                           "drifting: their steps have two levels or a trend, and their median is the figure of "
+                           "neither; noisy: the memory's speed did not hold still.");
+            b1i_page_columns(page, heads, numbers);
+        }
+        any = true;
+        apart_row(page, run, cell);
+    }
+    if (any) b1i_page_body_end(page);
+}
+
+static bool is_absent(const json_t *cell) { return strcmp(word(cell, "status"), "ok") != 0; }
+
+static void absent(b1i_page *page, const b1i_report_run *run)
+{
+    static const char *const heads[] = {"cell", "status", "why", NULL};
+    static const bool numbers[] = {false, false, false};
+    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
+    size_t i;
+    bool any = false;
+    json_array_foreach(list, i, cell)
+    {
+        char name[260], file[120];
+        if (!is_absent(cell)) continue;
+        if (!any) {
+            b1i_page_table(page, "Cells without figures:", "they are kept, with the reason that was given.");
+            b1i_page_columns(page, heads, numbers);
+        }
+        any = true;
+        cell_name(cell, name, sizeof name);
+        snprintf(file, sizeof file, "cells/%.64s/cell.json", word(cell, "id"));
+        b1i_page_row(page, run, file, name);
+        b1i_html(&page->html, "<td>%s</td>", word(cell, "status"));
+        b1i_page_words(page, word(cell, "message"));
+        b1i_text_put(&page->html, "</tr>\n");
+    }
+    if (any) b1i_page_body_end(page);
+}
+
+void b1i_page_study(b1i_page *page, const b1i_report_run *run)
+{
+    groups(page, run);
+    causes(page, run);
+    graphs(page, run);
+    formats(page, run);
+    batches(page, run);
+    apart(page, run);
+    absent(page, run);
+}
+
+/* ---- claims ---- */
+
+static void fastest_claim(b1i_page *page, const b1i_report_run *run, size_t first)
+{
+    const b1i_report_group *of = &run->groups[first], *best = NULL;
+    for (size_t i = first; i < run->group_count; i++) {
+        const b1i_report_group *g = &run->groups[i];
+        if (!b1i_report_group_beside(g, of) || g->context != of->context || !g->headline) continue;
+        if (g->t_obs_ms > 0 && (!best || g->t_obs_ms < best->t_obs_ms)) best = g;
+    }
+    if (!best) return;
+    b1i_page_claim(
+        page, run, "analysis.json",
+        "%s, %s, batch %d at context %d: the fastest that holds still is %s, %.3f ms a step, R_ceiling %.3f, "
+        "over %d session%s.",
+        best->model, best->weights, best->batch, best->context, best->executor, best->t_obs_ms, best->r_ceiling,
+        best->ok, best->ok == 1 ? "" : "s");
+}
+
+void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run)
+{
+    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
+    size_t i;
+    int ok = 0, drifting = 0;
+    json_array_foreach(list, i, cell)
+    {
+        ok += !is_absent(cell);
+        drifting += strcmp(word(cell, "verdict"), "drifting") == 0;
+    }
+    b1i_page_claim(page, run, "manifest.json plan.json analysis.json",
+                   "%d of %zu cells have figures, each of which follows from its steps, as verified when this page was "
+                   "made; %d drift and make no headline.",
+                   ok, json_array_size(list), drifting);
+    for (i = 0; i < run->group_count; i++) {
+        size_t k = 0;
+        while (k < i && !(b1i_report_group_beside(&run->groups[k], &run->groups[i]) &&
+                          run->groups[k].context == run->groups[i].context))
+            k++;
+        if (k == i) fastest_claim(page, run, i);
+    }
+}
