@@ -18,7 +18,7 @@
 extern char **environ;
 
 enum { LOOK_MS = 20, READ_BYTES = 1 << 16, READS_MOST = 16 };
-static const uint64_t patience_ns = 2000000000; /* between asking the group to end and ending it */
+static const uint64_t patience_ns = 1000000000; /* between asking the group to end and ending it */
 
 /* ---- starting ---- */
 
