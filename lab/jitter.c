@@ -285,8 +285,9 @@ void b1i_jitter_check(const json_t *json, void (*say)(void *user, const char *li
         const double value = number(json, percentiles[i].key);
         if (isnan(value)) continue;
         below(bins, value, &least, &most);
-        /* A percentile lies between two steps, which may lie in two bins. */
-        if (least <= percentiles[i].share * (steps - 1) + 1 && most >= percentiles[i].share * (steps - 1)) continue;
+        /* It lies between two steps, which may lie in two bins. */
+        const double rank = percentiles[i].share * (steps - 1);
+        if (least <= ceil(rank) && most >= floor(rank) + 1) continue;
         snprintf(line, sizeof line, "%s of jitter does not follow from its histogram", percentiles[i].key);
         say(user, line);
     }
