@@ -54,6 +54,9 @@ bool b1i_ab_launch_only(const b1i_setting *a, const b1i_setting *b);
 
 /* Makes the directory with plan.json and no session. B1_ARGUMENT: it exists. */
 b1_status b1i_ab_plan(const b1i_ab_options *options, b1_error *err);
+/* Calls `say` with the id of each session of the plan, in order; `done`: it is there. */
+b1_status b1i_ab_each(const char *directory, void (*say)(void *user, const char *id, bool done), void *user,
+                      b1_error *err);
 /* One session of a planned A/B, in this process. One that is there already is left as it is. */
 b1_status b1i_ab_run_session(const b1i_study_options *options, const char *id, b1_error *err);
 /* Starts a process for each session of a planned A/B that is not there yet. B1_CANCELLED leaves what was done. */

@@ -4,6 +4,7 @@
  * kept. Nothing is written. See evidence.h. What a run must have and what is checked of it follows from its kind, which
  * is the schema of its plan.
  */
+#include "lab/ab.h"
 #include "lab/analysis.h"
 #include "lab/evidence.h"
 #include "lab/files.h"
@@ -200,6 +201,21 @@ static b1_status check_study(b1i_verification *v, b1_error *err)
     return b1i_verify_difference(v, st, &why, err);
 }
 
+/* Its sessions, and what follows from them. */
+static b1_status check_ab(b1i_verification *v, b1_error *err)
+{
+    b1_error why = {0};
+    json_t *stored = NULL, *made = NULL;
+    bool holds, whole;
+    b1_status st = b1i_ab_check(v->directory, b1i_verify_say, v, &holds, &whole, &why);
+    if (st == B1_OK) st = b1i_lab_read_json(v->directory, "analysis.json", &stored, &why);
+    if (st == B1_OK) st = b1i_ab_analyse(v->directory, &made, &why);
+    if (st == B1_OK) b1i_analysis_equal(stored, made, b1i_verify_say, v);
+    json_decref(stored);
+    json_decref(made);
+    return b1i_verify_difference(v, st, &why, err);
+}
+
 /* ---- kinds of runs ---- */
 
 typedef b1_status (*checker)(b1i_verification *v, b1_error *err);
@@ -219,6 +235,10 @@ static const struct kind {
     {B1I_STUDY_PLAN,
      {"plan.json", "analysis.json", "commands.json", "environment.json"},
      {check_place, check_states, check_commands, check_study},
+     check_plots},
+    {"batchone.ab-plan/1",
+     {"plan.json", "analysis.json", "commands.json", "environment.json"},
+     {check_place, check_states, check_commands, check_ab},
      check_plots},
 };
 

@@ -114,6 +114,17 @@ fail:
     return st;
 }
 
+b1_status b1i_ab_each(const char *directory, void (*say)(void *user, const char *id, bool done), void *user,
+                      b1_error *err)
+{
+    b1i_ab_planned plan;
+    b1_status st = b1i_ab_read(directory, &plan, err);
+    for (size_t i = 0; i < plan.count; i++)
+        say(user, plan.sessions[i].id, b1i_study_has(directory, plan.sessions[i].id));
+    b1i_ab_free(&plan);
+    return st;
+}
+
 /* ---- sessions ---- */
 
 /* The plan, if it is of this build and device. */
@@ -180,7 +191,9 @@ b1_status b1i_ab_run_all(const b1i_study_options *options, b1_error *err)
     all a = {.options = options};
     b1_status st = read_here(options, &a.plan, err);
     if (st != B1_OK) return st;
-    const b1i_pass pass = {.options = options,
+    b1i_study_options there = *options; /* the plan's device, whatever the command was told */
+    there.device = b1i_study_device(a.plan.device);
+    const b1i_pass pass = {.options = &there,
                            .experiment = "ab",
                            .verb = {"ab", "run", "--session"},
                            .name = "session",
@@ -207,7 +220,9 @@ static b1_status seal(const b1i_study_options *options, b1i_evidence *evidence, 
     b1_status st = b1i_ab_read(options->out, &plan, err);
     if (st != B1_OK) return st;
     B1I_TRY(b1i_ab_analyse(options->out, &analysis, err));
-    const b1i_pass pass = {.options = options,
+    b1i_study_options there = *options;
+    there.device = b1i_study_device(plan.device);
+    const b1i_pass pass = {.options = &there,
                            .experiment = "ab",
                            .run = plan.run,
                            .binary = plan.binary,
