@@ -178,8 +178,12 @@ static inline void poison_values(const b1i_cuda_machine *m)
 static inline void stage_rows(cuda_rig *r, const b1i_cuda_kv *kv, const int32_t *tokens, int n, int position,
                               int logits_from, b1i_gpu_ptr logits, b1i_gpu_ptr mask)
 {
-    b1i_step_params p = {.n = n, .logits_from = logits_from, .serial = ++r->m.serial, .logits = logits, .mask = mask};
-    for (int i = 0; i < n; i++) p.row[i] = (b1i_step_row){tokens[i], position + i, kv->data, kv->head_bytes};
+    const size_t row_bytes = (size_t)r->c->vocab * sizeof(float);
+    b1i_step_params p = {.n = n, .logits_from = logits_from, .serial = ++r->m.serial};
+    for (int i = 0; i < n; i++) {
+        p.row[i] = (b1i_step_row){tokens[i], position + i, kv->data, kv->head_bytes, 0, mask};
+        if (i >= logits_from) p.row[i].logits = logits + (size_t)(i - logits_from) * row_bytes;
+    }
     *r->m.staged = p;
 }
 

@@ -215,34 +215,80 @@ static void test_rows(void **state)
     fixture f = fixture_read(&llama);
     b1_engine *e = cuda_open(&llama, NULL);
     for (int i = 0; cuda_executor(i); i++) {
-        b1_session *s[8];
-        int32_t tokens[8], token;
-        for (int j = 0; j < 8; j++) s[j] = session_of(e, cuda_executor(i), j == 0);
+        b1_session *s = session_of(e, cuda_executor(i), true);
         /* rows of one: each is that of its position */
         for (int n = 2; n <= 8; n += 3) {
-            must(b1_session_rewind(s[0], 0, err));
-            must(b1_session_feed(s[0], f.tokens, n, err));
+            must(b1_session_rewind(s, 0, err));
+            must(b1_session_feed(s, f.tokens, n, err));
             for (int row = 0; row < n; row++)
-                assert_true(distance(b1_session_logits_at(s[0], row), fixture_logits(&f, n - 1 - row), f.vocab) <=
+                assert_true(distance(b1_session_logits_at(s, row), fixture_logits(&f, n - 1 - row), f.vocab) <=
                             0.12f * f.most);
-            assert_null(b1_session_logits_at(s[0], n));
+            assert_null(b1_session_logits_at(s, n));
         }
-        /* of several, each at its own place */
-        for (int j = 0; j < 8; j++) {
-            must(b1_session_prompt(s[j], f.tokens, 10 + 7 * j, err));
-            tokens[j] = f.tokens[10 + 7 * j];
+        b1_session_close(s);
+    }
+    b1_engine_close(e);
+    fixture_free(&f);
+}
+
+/* The choice of each is its own largest logit, but for token `masked` (negative: none). */
+static void right_choice(const fixture *f, b1_session *s, int32_t masked)
+{
+    int32_t token = -1;
+    const float *l = b1_session_logits(s);
+    must(b1_session_argmax(s, &token, err));
+    assert_int_not_equal(token, masked);
+    for (int v = 0; v < f->vocab; v++) assert_true(v == masked || l[token] > l[v] || (l[token] == l[v] && token <= v));
+}
+
+/* Steps of several sessions, each at its own place, with logits and choice of its own. */
+static void check_together(const fixture *f, b1_session **s)
+{
+    int32_t tokens[8], likeliest;
+    for (int j = 0; j < 8; j++) {
+        must(b1_session_prompt(s[j], f->tokens, 10 + 7 * j, err));
+        tokens[j] = f->tokens[10 + 7 * j];
+    }
+    must(b1_session_step(s[2], tokens[2], err));
+    must(b1_session_argmax(s[2], &likeliest, err));
+    must(b1_session_rewind(s[2], 10 + 7 * 2, err));
+    must(b1_session_mask(s[2], &likeliest, 1, err)); /* of this one alone */
+    for (int n = 1; n <= 8; n++) {
+        must(b1_sessions_step(s, tokens, n, err));
+        for (int j = 0; j < n; j++) {
+            assert_int_equal(b1_session_position(s[j]), 11 + 7 * j);
+            right(f, s[j]);
+            right_choice(f, s[j], j == 2 ? likeliest : -1);
+            assert_null(b1_session_logits_at(s[j], 1));
+            must(b1_session_rewind(s[j], 10 + 7 * j, err));
         }
-        for (int n = 1; n <= 8; n++) {
-            must(b1_sessions_step(s, tokens, n, err));
-            for (int j = 0; j < n; j++) {
-                right(&f, s[j]);
-                must(b1_session_argmax(s[j], &token, err));
-                const float *l = b1_session_logits(s[j]);
-                for (int v = 0; v < f.vocab; v++) assert_true(l[token] > l[v] || (l[token] == l[v] && token <= v));
-                must(b1_session_rewind(s[j], 10 + 7 * j, err));
-            }
-        }
-        assert_refused(B1_ARGUMENT, "9", b1i_cuda_step_rows(NULL, NULL, NULL, 9, err));
+    }
+    /* one that is cancelled ends it for all */
+    b1_error why = {0};
+    b1_session_cancel(s[3]);
+    assert_int_equal(b1_sessions_step(s, tokens, 5, &why), B1_CANCELLED);
+    for (int j = 0; j < 5; j++) {
+        assert_int_equal(b1_session_position(s[j]), 10 + 7 * j);
+        assert_null(b1_session_logits(s[j]));
+    }
+    b1_session_uncancel(s[3]);
+    must(b1_sessions_step(s, tokens, 5, err));
+    for (int j = 0; j < 5; j++) right(f, s[j]);
+}
+
+static void test_together(void **state)
+{
+    (void)state;
+    need_gpu();
+    fixture f = fixture_read(&llama);
+    b1_engine *e = cuda_open(&llama, NULL);
+    for (int i = 0; cuda_executor(i); i++) {
+        b1_session *s[8], *other = session_of(e, cuda_executor(i ? 0 : 1), false);
+        for (int j = 0; j < 8; j++) s[j] = session_of(e, cuda_executor(i), j == 1);
+        check_together(&f, s);
+        b1_session *unlike[] = {s[0], other};
+        assert_refused(B1_ARGUMENT, cuda_executor(i), b1_sessions_step(unlike, f.tokens, 2, err));
+        b1_session_close(other);
         for (int j = 0; j < 8; j++) b1_session_close(s[j]);
     }
     b1_engine_close(e);
@@ -574,9 +620,11 @@ static void test_poisoned(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_info),     cmocka_unit_test(test_life),       cmocka_unit_test(test_argmax),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_threads),    cmocka_unit_test(test_times),
-        cmocka_unit_test(test_graphs),   cmocka_unit_test(test_not_finite), cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_info),       cmocka_unit_test(test_life),
+        cmocka_unit_test(test_argmax),     cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_together),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_times),      cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_poisoned),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);

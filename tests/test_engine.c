@@ -280,13 +280,15 @@ static void test_no_allocation_in_steps(void **state)
     b1_engine *engine = fixture_open(&quantised, NULL, THREADS);
     (void)state;
     for (int i = 0; cpu_executor(i); i++) {
-        b1_session *s = NULL;
-        must(b1_session_create(engine, &(b1_session_options){.executor = cpu_executor(i)}, &s, err));
+        b1_session *s[2] = {NULL, NULL};
+        for (int j = 0; j < 2; j++)
+            must(b1_session_create(engine, &(b1_session_options){.executor = cpu_executor(i)}, &s[j], err));
         b1i_alloc_fail_at(0);
-        must(b1_session_prompt(s, f.tokens, 40, err));
-        for (int j = 40; j < 60; j++) must(b1_session_step(s, f.tokens[j], err));
+        must(b1_session_prompt(s[0], f.tokens, 40, err));
+        for (int j = 40; j < 60; j++) must(b1_session_step(s[0], f.tokens[j], err));
+        must(b1_sessions_step(s, f.tokens, 2, err));
         b1i_alloc_fail_at(-1);
-        b1_session_close(s);
+        for (int j = 0; j < 2; j++) b1_session_close(s[j]);
     }
     b1_engine_close(engine);
     fixture_free(&f);

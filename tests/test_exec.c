@@ -220,10 +220,10 @@ static void check_executor(const variant *v, b1i_format_id format, const char *e
     for (int i = 0; i < B1I_PREFILL_ROWS; i++) tokens[i] = (i * 37 + 5) % v->vocab;
     for (int at = 0; at < position; at += B1I_PREFILL_ROWS) { /* what comes before */
         int rows = position - at < B1I_PREFILL_ROWS ? position - at : B1I_PREFILL_ROWS;
-        b1i_step before = {tokens, rows, at, rows - 1, -1};
+        b1i_step before = {tokens, rows, at, rows - 1, -1, NULL, NULL};
         assert_int_equal(r.fast->class->submit(r.fast, &before, &err), B1_OK);
     }
-    b1i_step step = {tokens, n, position, n > 2 ? n - 2 : 0, -1};
+    b1i_step step = {tokens, n, position, n > 2 ? n - 2 : 0, -1, NULL, NULL};
     for (int item = 0; item < r.fast->items; item++) {
         int first = r.fast->class->by_group ? r.plan.groups[item].first : item,
             count = r.fast->class->by_group ? r.plan.groups[item].count : 1;
@@ -275,7 +275,7 @@ static void test_repeatable(void **state)
             rig r;
             rig_open(&r, &variants[0], b1i_q4_0, executors[e], b1i_type_bf16, workers);
             for (int i = 0; i < 100; i++) {
-                b1i_step step = {tokens, 1, i % 3, 0, -1};
+                b1i_step step = {tokens, 1, i % 3, 0, -1, NULL, NULL};
                 if (i < 3) step.position = i;
                 assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);
                 if (step.position != 2) continue;
@@ -297,7 +297,7 @@ static void test_fewer_workers(void **state)
     for (int e = 0; e < 3; e++)
         for (int n = 1; n <= 4; n += 3) {
             const size_t bytes = (size_t)variants[0].vocab * sizeof *want;
-            const b1i_step step = {tokens, n, 0, n - 1, -1};
+            const b1i_step step = {tokens, n, 0, n - 1, -1, NULL, NULL};
             rig r;
             rig_open(&r, &variants[0], b1i_q4_0, executors[e], b1i_type_bf16, 3);
             assert_int_equal(r.fast->class->submit(r.fast, &step, &err), B1_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sessions through the public API, on every executor: the context's limits, prefix reuse, rewind, filler, tokens that
- * do not exist, cancel, sessions side by side, and what a session says of itself.
+ * do not exist, cancel, sessions side by side and in one step, and what a session says of itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -324,6 +324,117 @@ static void check_pair(const fixture_name *n, const char *executor)
     rig_close(&r);
 }
 
+/* ---- several sessions in one step ---- */
+
+enum { TOGETHER = 8 };
+/* Around KV blocks and parts of the context. */
+static const int heads[TOGETHER] = {3, 16, 31, 64, 65, 1, 50, 15};
+
+static b1_session *at_head(const rig *r, int i)
+{
+    b1_session *s = create(r, i == 1 ? heads[i] + 2 : 0); /* one is full after two steps */
+    must(b1_session_prompt(s, r->f.tokens + i, heads[i], err));
+    return s;
+}
+
+/* To the bit where a row's sums do not depend on how many rows there are; kernels of dense weights take several rows'
+ * sums in another order. */
+static void as_alone(const rig *r, const b1_session *s, const float *want, bool bits)
+{
+    assert_non_null(b1_session_logits(s));
+    if (bits)
+        same_bits(r, s, want);
+    else
+        assert_true(distance(b1_session_logits(s), want, r->f.vocab) <= 0.01f * r->f.most);
+}
+
+/* Every one gets what it gets alone, and what it appended serves the step after. */
+static void check_together(const fixture_name *n, const char *executor)
+{
+    rig r = rig_open(n, executor);
+    b1_session *s[TOGETHER];
+    int32_t tokens[2][TOGETHER];
+    float *want[2][TOGETHER];
+    const bool bits = strcmp(executor, "reference") == 0 || n == &quantised;
+    for (int i = 0; i < TOGETHER; i++) {
+        s[i] = at_head(&r, i);
+        for (int round = 0; round < 2; round++) {
+            tokens[round][i] = r.f.tokens[i + heads[i] + round];
+            must(b1_session_step(s[i], tokens[round][i], err));
+            want[round][i] = logits_now(&r, s[i]);
+        }
+    }
+    static const int counts[] = {8, 5, 2, 1};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const int count = counts[c];
+        for (int i = 0; i < count; i++) must(b1_session_rewind(s[i], heads[i], err));
+        for (int round = 0; round < 2; round++) {
+            must(b1_sessions_step(s, tokens[round], count, err));
+            for (int i = 0; i < count; i++) {
+                as_alone(&r, s[i], want[round][i], bits || count == 1);
+                assert_null(b1_session_logits_at(s[i], 1));
+                assert_int_equal(b1_session_position(s[i]), heads[i] + round + 1);
+            }
+        }
+        assert_refused(B1_CONTEXT, "context", b1_sessions_step(s, tokens[0], count > 1 ? count : 2, err));
+    }
+    for (int i = 0; i < TOGETHER; i++) {
+        as_alone(&r, s[i], want[1][i], bits); /* the last refusal moved none of them */
+        free(want[0][i]);
+        free(want[1][i]);
+        b1_session_close(s[i]);
+    }
+    rig_close(&r);
+}
+
+static void check_together_refused(const fixture_name *n, const char *executor)
+{
+    rig r = rig_open(n, executor), second = rig_open(n, executor);
+    const b1_session_options unlike = {.executor = strcmp(executor, "fused") ? "fused" : "separate"};
+    const b1_session_options f16 = {.executor = executor, .kv = "f16"};
+    const int32_t tokens[9] = {1, 2, 3}, outside[] = {1, -1, 3};
+    b1_error e = {0};
+    b1_session *s[3] = {create(&r, 0), create(&r, 0), NULL}, *other = NULL, *engine = create(&second, 0);
+    must(b1_session_create(r.engine, &unlike, &other, err));
+    must(b1_session_create(r.engine, &f16, &s[2], err)); /* a cache of another type is none of the others' business */
+    must(b1_sessions_step(s, tokens, 3, err));
+    float *kept = logits_now(&r, s[0]);
+    assert_refused(B1_ARGUMENT, "0", b1_sessions_step(s, tokens, 0, err));
+    assert_refused(B1_ARGUMENT, "9", b1_sessions_step(s, tokens, 9, err));
+    assert_refused(B1_ARGUMENT, "same", b1_sessions_step((b1_session *[]){s[0], s[1], s[0]}, tokens, 3, err));
+    assert_refused(B1_ARGUMENT, "engines", b1_sessions_step((b1_session *[]){s[0], engine}, tokens, 2, err));
+    assert_refused(B1_ARGUMENT, unlike.executor, b1_sessions_step((b1_session *[]){s[0], other}, tokens, 2, err));
+    assert_refused(B1_ARGUMENT, "vocabulary", b1_sessions_step(s, outside, 3, err));
+    same_bits(&r, s[0], kept);
+    if (strcmp(executor, "reference") == 0) {
+        const b1_session_options rounded = {.executor = executor, .activations = "bf16"};
+        b1_session *t = NULL;
+        must(b1_session_create(r.engine, &rounded, &t, err));
+        assert_refused(B1_ARGUMENT, "activations", b1_sessions_step((b1_session *[]){s[0], t}, tokens, 2, err));
+        b1_session_close(t);
+        assert_int_equal(b1_session_position(s[0]), 1);
+        must(b1_session_rewind(s[0], 0, err));
+        must(b1_session_step(s[0], tokens[0], err));
+    }
+    /* one that is cancelled ends it for all, and none has moved */
+    b1_session_cancel(s[1]);
+    assert_int_equal(b1_sessions_step(s, tokens, 2, &e), B1_CANCELLED);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(b1_session_position(s[i]), 1);
+        assert_null(b1_session_logits(s[i]));
+    }
+    b1_session_uncancel(s[1]);
+    for (int i = 0; i < 2; i++) must(b1_session_rewind(s[i], 0, err));
+    must(b1_sessions_step(s, tokens, 2, err));
+    same_bits(&r, s[0], kept);
+    free(kept);
+    for (int i = 0; i < 3; i++) b1_session_close(s[i]);
+    b1_session_close(other);
+    b1_session_close(engine);
+    rig_close(&second);
+    rig_close(&r);
+}
+
 typedef struct user {
     const rig *r;
     const float *want;
@@ -383,12 +494,21 @@ static void test_cancel(void **state) { (void)state, on_all(check_cancel, &windo
 static void test_pair(void **state) { (void)state, on_all(check_pair, &quantised); }
 static void test_threads(void **state) { (void)state, on_all(check_threads, &quantised); }
 
+static void test_together(void **state)
+{
+    (void)state;
+    on_all(check_together, &llama);
+    on_all(check_together, &window);
+    on_all(check_together, &quantised);
+    on_all(check_together_refused, &quantised);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits), cmocka_unit_test(test_prefix),  cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_fill),   cmocka_unit_test(test_tokens),  cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_pair),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_pair),   cmocka_unit_test(test_threads), cmocka_unit_test(test_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,9 +195,11 @@ B1_API b1_status b1_session_feed(b1_session *session, const int32_t *tokens, int
 /* One decode step: appends `token` and computes its logits. */
 B1_API b1_status b1_session_step(b1_session *session, int32_t token, b1_error *err);
 /* One decode step of n different sessions of one engine and executor together, 1 ≤ n ≤ 8: session i appends tokens[i],
- * and the weights are read once for all. Each session's logits are as after b1_session_step(), and its own position
- * moves on. B1_ARGUMENT: n, a session that is there twice, or sessions of several engines or executors; B1_UNSUPPORTED,
- * with the executor's sentence, where it takes no step of several sequences. On a failure no session has moved. */
+ * and the weights are read once for all. Each session's logits are as after b1_session_step(), but that sums may be
+ * taken in another order, and its own position moves on; times of ops are the first one's. A session that is cancelled
+ * ends the step. B1_ARGUMENT: n, a session that is there twice, or sessions of several engines, executors or, on the
+ * reference, activations; B1_UNSUPPORTED, with the executor's sentence, where it takes no step of several sequences. On
+ * a failure no session has moved. */
 B1_API b1_status b1_sessions_step(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err);
 /* Forgets every position from `position` on; 0 ≤ position ≤ b1_session_position(). */
 B1_API b1_status b1_session_rewind(b1_session *session, int position, b1_error *err);

@@ -158,8 +158,8 @@ static void ref_kv_append(const b1i_cpu_state *s, const b1i_op *op, int worker, 
     if (worker != 0) return;
     for (int r = 0; r < s->n; r++)
         for (int h = 0; h < s->c->kv_heads; h++) {
-            b1i_kv_head kv = b1i_kv_at(s->kv, op->layer, h);
-            b1i_ref_kv_put(&kv, s->position + r, b1i_row(s, op->in[0], r) + h * kv.head_dim,
+            b1i_kv_head kv = b1i_kv_at(b1i_sequence_of(s, r)->kv, op->layer, h);
+            b1i_ref_kv_put(&kv, b1i_position_of(s, r), b1i_row(s, op->in[0], r) + h * kv.head_dim,
                            b1i_row(s, op->in[1], r) + h * kv.head_dim);
         }
 }
@@ -196,7 +196,7 @@ static void ref_attention(const b1i_cpu_state *s, const b1i_op *op, int worker, 
     b1i_share((int64_t)s->n * s->c->heads, 1, worker, workers, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         int row = (int)(i / s->c->heads), head = (int)(i % s->c->heads);
-        b1i_kv_head kv = b1i_kv_at(s->kv, op->layer, head / group);
+        b1i_kv_head kv = b1i_kv_at(b1i_sequence_of(s, row)->kv, op->layer, head / group);
         attend_head(s, &kv, row, b1i_row(s, op->in[0], row) + head * hd, b1i_row(s, op->out, row) + head * hd);
     }
 }

@@ -70,7 +70,7 @@ float *b1i_attend_k(const b1i_cpu_state *s, int worker) { return attend_room_of(
 void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
                 int begin, int end, float *max, float *sum, float *out)
 {
-    b1i_attention args = {.kv = b1i_kv_at(s->kv, layer, head),
+    b1i_attention args = {.kv = b1i_kv_at(b1i_sequence_of(s, row)->kv, layer, head),
                           .q = q,
                           .q_stride = q_stride,
                           .n = rows,
@@ -86,6 +86,30 @@ void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, 
     s->kernels->attention(&args);
 }
 
+b1i_part_walk b1i_parts_of(const b1i_cpu_state *s, int worker, int workers)
+{
+    b1i_part_walk w = {0};
+    int64_t positions = 0;
+    for (int i = 0; i < s->sequences; i++) positions += s->sequence[i].position + s->sequence[i].rows;
+    b1i_share(positions * s->c->kv_heads, 1, worker, workers, &w.begin, &w.end);
+    return w;
+}
+
+bool b1i_next_part(const b1i_cpu_state *s, b1i_part_walk *w, b1i_part *out)
+{
+    while (w->at < w->end && w->sequence < s->sequences) {
+        const b1i_sequence *q = &s->sequence[w->sequence];
+        const int64_t start = w->at;
+        const int from = w->range * q->range, limit = q->position + q->rows;
+        *out = (b1i_part){q, w->head, w->range, from, from + q->range < limit ? from + q->range : limit};
+        w->at += out->to - from;
+        if (++w->range == q->ranges) w->range = 0, w->head++;
+        if (w->head == s->c->kv_heads) w->head = 0, w->sequence++;
+        if (start >= w->begin) return true;
+    }
+    return false;
+}
+
 /* Parts lie as [range][row × heads + head]. */
 void b1i_merge_row(const b1i_cpu_state *s, int row, float *out)
 {
@@ -94,7 +118,7 @@ void b1i_merge_row(const b1i_cpu_state *s, int row, float *out)
     for (int h = 0; h < heads; h++) {
         int64_t i = (int64_t)row * heads + h;
         s->kernels->attention_merge(s->part_max + i, s->part_sum + i, stride, s->part_out + i * hd, stride * hd,
-                                    s->ranges, hd, out + h * hd);
+                                    b1i_sequence_of(s, row)->ranges, hd, out + h * hd);
     }
 }
 
@@ -170,28 +194,25 @@ static void st_kv_append(const b1i_cpu_state *s, const b1i_stage *st, int worker
     int64_t begin, end;
     b1i_share(heads, 1, worker, workers, &begin, &end);
     for (int64_t h = begin; h < end; h++) {
-        b1i_kv_head kv = b1i_kv_at(s->kv, st->op->layer, (int)h);
-        for (int r = 0; r < s->n; r++)
-            s->kernels->kv_put(&kv, s->position + r, b1i_row(s, st->op->in[0], r) + h * hd,
+        for (int r = 0; r < s->n; r++) {
+            b1i_kv_head kv = b1i_kv_at(b1i_sequence_of(s, r)->kv, st->op->layer, (int)h);
+            s->kernels->kv_put(&kv, b1i_position_of(s, r), b1i_row(s, st->op->in[0], r) + h * hd,
                                b1i_row(s, st->op->in[1], r) + h * hd);
+        }
     }
 }
 
-/* Decode: (KV head, part of the context) shared out; the parts are merged in a stage of their own. */
+/* Decode: the parts are merged in a stage of their own. */
 static void st_attend_parts(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
 {
-    const int hd = s->c->head_dim, heads = s->c->heads, group = heads / s->c->kv_heads;
-    int64_t begin, end;
-    b1i_share((int64_t)s->c->kv_heads * s->ranges, 1, worker, workers, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        int head = (int)(i / s->ranges), range = (int)(i % s->ranges), from = range * s->range;
-        int to = from + s->range < s->position + s->n ? from + s->range : s->position + s->n;
-        for (int r = 0; r < s->n; r++) {
-            int64_t at = ((int64_t)range * s->n + r) * heads + head * group;
-            b1i_attend(s, st->op->layer, head, r, 1, b1i_row(s, b1i_v_q, r) + head * group * hd, s->stride[b1i_v_q],
-                       from, to, s->part_max + at, s->part_sum + at, s->part_out + at * hd);
+    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads;
+    b1i_part_walk walk = b1i_parts_of(s, worker, workers);
+    for (b1i_part p; b1i_next_part(s, &walk, &p);)
+        for (int r = p.of->row; r < p.of->row + p.of->rows; r++) {
+            const int64_t at = b1i_part_index(s, &p, r);
+            b1i_attend(s, st->op->layer, p.head, r, 1, b1i_row(s, b1i_v_q, r) + p.head * group * hd, s->stride[b1i_v_q],
+                       p.from, p.to, s->part_max + at, s->part_sum + at, s->part_out + at * hd);
         }
-    }
 }
 
 static void st_merge(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)

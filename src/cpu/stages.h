@@ -55,8 +55,29 @@ b1i_act b1i_private_act(const b1i_cpu_state *s, const b1i_op *linear, int worker
 /* A worker's f32 row behind its private act: [widest]. */
 float *b1i_private_row(const b1i_cpu_state *s, int worker);
 
-/* Attention of query heads of KV head `head` for rows [row, row + rows) over positions [begin, end), begin a multiple
- * of B1I_KV_BLOCK: maximum, sum and weighted values [rows × group](× head_dim). `q` is [rows] at q_stride floats. */
+/* The parts of decode attention, every sequence's KV heads times its ranges, are shared out by the positions that they
+ * cover. A walk gives this worker's, one after the other. */
+typedef struct b1i_part {
+    const b1i_sequence *of;
+    int head, range, from, to; /* KV head; positions [from, to) */
+} b1i_part;
+typedef struct b1i_part_walk {
+    int64_t at, begin, end; /* positions before the next part; this worker's parts begin in [begin, end) */
+    int sequence, head, range;
+} b1i_part_walk;
+b1i_part_walk b1i_parts_of(const b1i_cpu_state *s, int worker, int workers);
+/* false: there are no more */
+bool b1i_next_part(const b1i_cpu_state *s, b1i_part_walk *walk, b1i_part *out);
+/* Where results of `row` for the first query head of the part lie among the partials. */
+static inline int64_t b1i_part_index(const b1i_cpu_state *s, const b1i_part *p, int row)
+{
+    const int heads = s->c->heads;
+    return ((int64_t)p->range * s->n + row) * heads + (int64_t)p->head * (heads / s->c->kv_heads);
+}
+
+/* Attention of query heads of KV head `head` for rows [row, row + rows) of one sequence over positions [begin, end),
+ * begin a multiple of B1I_KV_BLOCK: maximum, sum and weighted values [rows × group](× head_dim). `q` is [rows] at
+ * q_stride floats. */
 void b1i_attend(const b1i_cpu_state *s, int layer, int head, int row, int rows, const float *q, int64_t q_stride,
                 int begin, int end, float *max, float *sum, float *out);
 /* This worker's buffer for the group's queries: [B1I_ATTEND_ROWS][group × head_dim]. */

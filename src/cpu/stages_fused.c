@@ -145,30 +145,28 @@ static const b1i_op *norm_of(const b1i_stage *st, int which)
 static void append(const b1i_cpu_state *s, const b1i_stage *st, int head, int row, float *k)
 {
     const int hd = s->c->head_dim;
-    b1i_kv_head kv = b1i_kv_at(s->kv, st->op->layer, head);
+    b1i_kv_head kv = b1i_kv_at(b1i_sequence_of(s, row)->kv, st->op->layer, head);
     memcpy(k, b1i_row(s, b1i_v_k, row) + head * hd, (size_t)hd * sizeof *k);
     turn(s, norm_of(st, 1), k, row);
-    s->kernels->kv_put(&kv, s->position + row, k, b1i_row(s, b1i_v_v, row) + head * hd);
+    s->kernels->kv_put(&kv, b1i_position_of(s, row), k, b1i_row(s, b1i_v_v, row) + head * hd);
 }
 
-/* (KV head, part of the context) shared out. Whoever has a part appends the positions that fall into it first, so that
- * nobody waits for another's append; queries are turned again for each part, which costs less than sharing them. */
+/* Whoever has a part appends the positions that fall into it first, so that nobody waits for another's append; queries
+ * are turned again for each part, which costs less than sharing them. */
 static void st_attend_parts(const b1i_cpu_state *s, const b1i_stage *st, int worker, int workers)
 {
-    const int hd = s->c->head_dim, heads = s->c->heads, group = heads / s->c->kv_heads, last = s->position + s->n;
+    const int hd = s->c->head_dim, group = s->c->heads / s->c->kv_heads;
     float *q = b1i_attend_q(s, worker), *k = b1i_attend_k(s, worker);
-    int64_t begin, end;
-    b1i_share((int64_t)s->c->kv_heads * s->ranges, 1, worker, workers, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
-        int head = (int)(i / s->ranges), range = (int)(i % s->ranges), from = range * s->range;
-        int to = from + s->range < last ? from + s->range : last;
-        for (int r = 0; r < s->n; r++)
-            if (s->position + r >= from && s->position + r < to) append(s, st, head, r, k);
-        for (int r = 0; r < s->n; r++) {
-            int64_t at = ((int64_t)range * s->n + r) * heads + head * group;
-            memcpy(q, b1i_row(s, b1i_v_q, r) + head * group * hd, (size_t)(group * hd) * sizeof *q);
+    b1i_part_walk walk = b1i_parts_of(s, worker, workers);
+    for (b1i_part p; b1i_next_part(s, &walk, &p);) {
+        const int first = p.of->row, end = p.of->row + p.of->rows;
+        for (int r = first; r < end; r++)
+            if (b1i_position_of(s, r) >= p.from && b1i_position_of(s, r) < p.to) append(s, st, p.head, r, k);
+        for (int r = first; r < end; r++) {
+            const int64_t at = b1i_part_index(s, &p, r);
+            memcpy(q, b1i_row(s, b1i_v_q, r) + p.head * group * hd, (size_t)(group * hd) * sizeof *q);
             for (int g = 0; g < group; g++) turn(s, norm_of(st, 0), q + g * hd, r);
-            b1i_attend(s, st->op->layer, head, r, 1, q, (int64_t)group * hd, from, to, s->part_max + at,
+            b1i_attend(s, st->op->layer, p.head, r, 1, q, (int64_t)group * hd, p.from, p.to, s->part_max + at,
                        s->part_sum + at, s->part_out + at * hd);
         }
     }

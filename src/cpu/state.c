@@ -155,26 +155,43 @@ void b1i_cpu_state_free(b1i_cpu_state *s)
     *s = (b1i_cpu_state){0};
 }
 
-void b1i_cpu_state_step(b1i_cpu_state *s, const int32_t *tokens, int n, int position, int logits_from)
+/* ---- the step at hand ---- */
+
+/* The next rows of the step: `rows` positions of one sequence. */
+static void add_sequence(b1i_cpu_state *s, const b1i_kv *kv, int rows, int position)
 {
-    const int half = s->c->head_dim / 2, window = s->c->sliding_window;
-    s->tokens = tokens;
-    s->n = n;
-    s->position = position;
-    s->logits_from = logits_from;
-    for (int r = 0; r < n; r++) {
+    const int half = s->c->head_dim / 2, window = s->c->sliding_window, limit = position + rows;
+    b1i_sequence *q = &s->sequence[s->sequences++];
+    *q = (b1i_sequence){.kv = kv, .row = s->n, .rows = rows, .position = position};
+    for (int r = s->n; r < s->n + rows; r++) {
         float *cs = s->cos + r * s->rope_stride, *sn = s->sin + r * s->rope_stride;
         for (int j = 0; j < half; j++) {
-            float angle = (float)(position + r) * s->inverse[j];
+            float angle = (float)(position + r - s->n) * s->inverse[j];
             cs[j] = cosf(angle) * s->rope_factor;
             sn[j] = sinf(angle) * s->rope_factor;
         }
-        s->limit[r] = position + r + 1;
+        s->limit[r] = position + r - s->n + 1;
         s->first[r] = window > 0 && s->limit[r] > window ? s->limit[r] - window : 0;
     }
+    s->n += rows;
     /* About B1I_RANGES parts of at least 64 positions: enough to balance workers, few enough to merge cheaply. A
      * function of the context alone, so that results do not depend on the number of workers. */
-    int limit = position + n;
-    s->range = ((limit + B1I_RANGES - 1) / B1I_RANGES + 63) / 64 * 64;
-    s->ranges = (limit + s->range - 1) / s->range;
+    q->range = ((limit + B1I_RANGES - 1) / B1I_RANGES + 63) / 64 * 64;
+    q->ranges = (limit + q->range - 1) / q->range;
+}
+
+void b1i_cpu_state_step(b1i_cpu_state *s, const int32_t *tokens, int n, int position, int logits_from)
+{
+    s->tokens = tokens;
+    s->n = s->sequences = 0;
+    s->logits_from = logits_from;
+    add_sequence(s, s->kv, n, position);
+}
+
+void b1i_cpu_state_step_rows(b1i_cpu_state *s, const int32_t *tokens, const b1i_kv *const *kv, const int *positions,
+                             int n)
+{
+    s->tokens = tokens;
+    s->n = s->sequences = s->logits_from = 0;
+    for (int i = 0; i < n; i++) add_sequence(s, kv[i], 1, positions[i]);
 }

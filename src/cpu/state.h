@@ -3,8 +3,8 @@
  * What a CPU executor works on: the KV cache, one buffer per value of the plan, scratch of each worker, and the step at
  * hand. The work itself is stages.h (kernels) and reference.h (plain C).
  *
- * Invariants: rows of a step are consecutive positions of one sequence, position .. position + n - 1; every position
- * below `position` is in the KV cache already.
+ * Invariants: rows of a step are consecutive positions of one sequence, or one position of each of several, in one
+ * order; every position below a sequence's first row is in its KV cache already.
  */
 #ifndef B1I_CPU_STATE_H
 #define B1I_CPU_STATE_H
@@ -48,6 +48,13 @@ typedef struct b1i_precision {
     b1i_type quant; /* inputs of quantised weights: f32 or i8 */
 } b1i_precision;
 
+/* A sequence of the step at hand: rows [row, row + rows) are its positions from `position` on. */
+typedef struct b1i_sequence {
+    const b1i_kv *kv;
+    int row, rows, position;
+    int range, ranges; /* positions of a part of decode attention; parts */
+} b1i_sequence;
+
 typedef struct b1i_cpu_state {
     const b1i_kernels *kernels;
     const b1i_resident *w;
@@ -71,18 +78,32 @@ typedef struct b1i_cpu_state {
     size_t block_bytes;
 
     /* the step at hand */
-    int n, position;
+    int n;
     const int32_t *tokens; /* [n] */
     int logits_from;       /* logits of rows [logits_from, n) */
-    int range;             /* positions of a decode attention part */
-    int ranges;
+    int sequences;         /* 1, or n */
+    b1i_sequence sequence[B1I_DECODE_ROWS];
 } b1i_cpu_state;
 
 b1_status b1i_cpu_state_create(const b1i_resident *w, const b1i_kernels *kernels, int workers, int logit_rows,
                                b1i_cpu_state *out, b1_error *err);
 void b1i_cpu_state_free(b1i_cpu_state *s);
-/* Sets the step at hand: RoPE's cos and sin, visible positions, attention's parts. */
+/* These set the step at hand: RoPE's cos and sin, visible positions, attention's parts. n positions of s->kv's
+ * sequence: */
 void b1i_cpu_state_step(b1i_cpu_state *s, const int32_t *tokens, int n, int position, int logits_from);
+/* One position of each of n ≤ 8 sequences: */
+void b1i_cpu_state_step_rows(b1i_cpu_state *s, const int32_t *tokens, const b1i_kv *const *kv, const int *positions,
+                             int n);
+
+static inline const b1i_sequence *b1i_sequence_of(const b1i_cpu_state *s, int row)
+{
+    return &s->sequence[s->sequences > 1 ? row : 0];
+}
+static inline int b1i_position_of(const b1i_cpu_state *s, int row)
+{
+    const b1i_sequence *q = b1i_sequence_of(s, row);
+    return q->position + row - q->row;
+}
 
 static inline float *b1i_row(const b1i_cpu_state *s, b1i_value v, int row) { return s->value[v] + s->stride[v] * row; }
 

@@ -91,6 +91,8 @@ typedef struct b1i_step_row {
     int32_t token, position;
     uint64_t kv, head_bytes; /* the KV cache of the row's sequence; its heads (of a layer, then of the next) lie so far
                               * apart */
+    uint64_t logits;         /* f32 [vocab], of rows from logits_from on */
+    uint64_t mask; /* bit i of the uint32 words [vocab / 32 rounded up]: token i is never chosen; 0: none is masked */
 } b1i_step_row;
 
 typedef struct b1i_step_params {
@@ -98,8 +100,6 @@ typedef struct b1i_step_params {
     int32_t logits_from; /* logits of rows [logits_from, n) */
     uint32_t serial;     /* of the step: what the result is marked with */
     int32_t pad;
-    uint64_t logits; /* f32 [n − logits_from][vocab] */
-    uint64_t mask;   /* bit i of the uint32 words [vocab / 32 rounded up]: token i is never chosen; 0: none is masked */
     b1i_step_row row[B1I_CUDA_ROWS];
 } b1i_step_params;
 

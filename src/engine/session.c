@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the session: its tokens and its executor, which holds the KV cache; prefill in passes, decode, prefix reuse,
- * filler.
+ * Owns the session: its tokens and its executor, which holds the KV cache; prefill in passes, decode, alone or with
+ * other sessions, prefix reuse, filler.
  *
  * Invariants: positions [0, position) of the KV cache belong to tokens [0, position); `valid_rows` rows of logits are
  * valid and the last of them is that of the last position, or there are none. A pass that was cancelled or failed
@@ -181,7 +181,8 @@ static b1_status check_tokens(const b1_session *s, const int32_t *tokens, int co
 /* The next n positions in one pass. */
 static b1_status evaluate(b1_session *s, const int32_t *tokens, int n, b1_error *err)
 {
-    b1i_step step = {tokens, n, s->position, s->all_logits ? 0 : n - 1, -1};
+    const b1i_step step = {
+        .tokens = tokens, .n = n, .position = s->position, .logits_from = s->all_logits ? 0 : n - 1, .stop_after = -1};
     b1_status st = class_of(s)->submit(s->executor, &step, err);
     if (st == B1_OK) st = class_of(s)->wait(s->executor, err);
     if (st != B1_OK) {
@@ -253,34 +254,33 @@ b1_status b1_session_fill(b1_session *s, int count, b1_error *err)
 
 /* ---- several sequences ---- */
 
-/* Whether these can step together. */
+enum { TOGETHER = 8 }; /* B1I_CUDA_ROWS and B1I_DECODE_ROWS: the rows of a decode step on both devices */
+_Static_assert((int)B1I_CUDA_ROWS == (int)B1I_DECODE_ROWS, "a step takes as many sessions on every device");
+
 static b1_status check_together(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
 {
-    if (n < 1 || n > B1I_CUDA_ROWS)
-        return b1i_fail(err, B1_ARGUMENT, "a step of %d sessions: expected 1 to %d", n, B1I_CUDA_ROWS);
+    if (n < 1 || n > TOGETHER)
+        return b1i_fail(err, B1_ARGUMENT, "a step of %d sessions: expected 1 to %d", n, (int)TOGETHER);
     for (int i = 0; i < n; i++) {
-        const b1_session *s = sessions[i];
-        if (s->engine != sessions[0]->engine)
+        const b1_session *s = sessions[i], *first = sessions[0];
+        if (s->engine != first->engine)
             return b1i_fail(err, B1_ARGUMENT, "sessions 0 and %d of the step are of two engines", i);
-        if (class_of(s) != class_of(sessions[0]))
-            return b1i_fail(err, B1_ARGUMENT, "session 0 of the step runs %s and session %d runs %s",
-                            class_of(sessions[0])->name, i, class_of(s)->name);
+        if (class_of(s) != class_of(first))
+            return b1i_fail(err, B1_ARGUMENT, "session 0 of the step runs %s, and session %d %s", class_of(first)->name,
+                            i, class_of(s)->name);
         for (int j = 0; j < i; j++)
             if (sessions[j] == s)
-                return b1i_fail(err, B1_ARGUMENT, "sessions %d and %d of the step are the same", j, i);
+                return b1i_fail(err, B1_ARGUMENT, "sessions %d and %d of the step are one and the same", j, i);
         b1_status st = check_tokens(s, &tokens[i], 1, s->position, err);
         if (st != B1_OK) return st;
     }
-    if (!sessions[0]->engine->cuda)
-        return b1i_fail(err, B1_UNSUPPORTED, "the executor %s takes no step of several sessions",
-                        class_of(sessions[0])->name);
     return B1_OK;
 }
 
 b1_status b1_sessions_step(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
 {
-    b1i_executor *executors[B1I_CUDA_ROWS];
-    int positions[B1I_CUDA_ROWS];
+    b1i_executor *executors[TOGETHER];
+    int positions[TOGETHER];
     const uint64_t start = b1i_now_ns();
     b1_status st = check_together(sessions, tokens, n, err);
     if (st != B1_OK) return st;
@@ -288,12 +288,15 @@ b1_status b1_sessions_step(b1_session *const *sessions, const int32_t *tokens, i
         executors[i] = sessions[i]->executor;
         positions[i] = sessions[i]->position;
     }
-    st = b1i_cuda_step_rows(executors, tokens, positions, n, err);
+    const b1i_step step = {.tokens = tokens, .n = n, .stop_after = -1, .of = executors, .positions = positions};
+    st = class_of(sessions[0])->submit(executors[0], &step, err);
+    if (st == B1_OK) st = class_of(sessions[0])->wait(executors[0], err);
+    const uint64_t ns = b1i_now_ns() - start;
     for (int i = 0; i < n; i++) {
         b1_session *s = sessions[i];
         s->valid_rows = s->pass_rows = st == B1_OK;
+        s->timings.last_step_ns = ns;
         if (st == B1_OK) s->tokens[s->position++] = tokens[i];
-        s->timings.last_step_ns = b1i_now_ns() - start;
     }
     return st;
 }

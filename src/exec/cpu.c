@@ -54,7 +54,7 @@ b1_status b1i_cpu_create(const b1i_executor_class *class, const b1i_exec_env *en
     B1I_TRY(check_memory(config, env, err));
     B1I_TRY(b1i_kv_create(config, env->context, env->kv, &e->kv, err));
     B1I_TRY(b1i_cpu_state_create(env->resident, b1i_kernels_best(), env->workers,
-                                 env->all_logits ? B1I_PREFILL_ROWS : 1, &e->state, err));
+                                 env->all_logits ? B1I_PREFILL_ROWS : B1I_DECODE_ROWS, &e->state, err));
     e->state.precision = env->precision;
     e->state.kv = &e->kv;
     if (class->layout == b1i_layout_row16) B1I_TRY(make_lists(e, env->resident, err));
@@ -135,6 +135,36 @@ b1_status b1i_cpu_mask(b1i_executor *e, const int32_t *ids, int count, b1_error 
     return b1i_mask_set(&e->mask, ids, count, err);
 }
 
+/* ---- a step ---- */
+
+bool b1i_cpu_cancelled(const b1i_executor *e, const b1i_step *step)
+{
+    for (int i = 0; step->of && i < step->n; i++)
+        if (atomic_load_explicit(&step->of[i]->cancelled, memory_order_relaxed)) return true;
+    return atomic_load_explicit(&e->cancelled, memory_order_relaxed);
+}
+
+b1_status b1i_cpu_begin(b1i_executor *e, const b1i_step *step, b1_error *err)
+{
+    const b1i_kv *kv[B1I_DECODE_ROWS];
+    if (b1i_cpu_cancelled(e, step)) return b1i_fail(err, B1_CANCELLED, "cancelled");
+    if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
+    if (!step->of) {
+        b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
+        return B1_OK;
+    }
+    for (int i = 0; i < step->n; i++) kv[i] = &step->of[i]->kv;
+    b1i_cpu_state_step_rows(&e->state, step->tokens, kv, step->positions, step->n);
+    return B1_OK;
+}
+
+void b1i_cpu_end(b1i_executor *e, const b1i_step *step)
+{
+    for (int i = 1; step->of && i < step->n; i++)
+        memcpy(b1i_row(&step->of[i]->state, b1i_v_logits, 0), b1i_row(&e->state, b1i_v_logits, i),
+               (size_t)e->state.c->vocab * sizeof(float));
+}
+
 /* ---- running a list ---- */
 
 typedef struct work {
@@ -151,17 +181,17 @@ static void run_share(void *arg, int worker, int workers)
 b1_status b1i_cpu_fork_join(b1i_executor *e, const b1i_step *step, b1_error *err)
 {
     const b1i_stage_list *list = &e->lists[b1i_rows_of(step->n)];
-    b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
-    if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
-    for (int i = 0; i < list->count; i++) {
+    b1_status st = b1i_cpu_begin(e, step, err);
+    for (int i = 0; st == B1_OK && i < list->count; i++) {
         work w = {&e->state, &list->stages[i]};
         if (step->stop_after >= 0 && w.stage->item > step->stop_after) break;
-        if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
+        if (b1i_cpu_cancelled(e, step)) return b1i_fail(err, B1_CANCELLED, "cancelled");
         uint64_t start = e->times ? b1i_now_ns() : 0;
         b1i_pool_run(e->state.workers, run_share, &w);
         if (e->times) e->times[w.stage->item] += b1i_now_ns() - start;
     }
-    return B1_OK;
+    if (st == B1_OK) b1i_cpu_end(e, step);
+    return st;
 }
 
 /* ---- the ceiling on the executor's own weights ---- */

@@ -45,6 +45,11 @@ void b1i_cpu_launches(b1i_executor *e, int *counts);
 b1_status b1i_cpu_read_ceiling(b1i_executor *e, uint64_t budget_ns, double *gbps, b1_error *err);
 const char *b1i_cpu_note(const b1i_executor *e);
 void b1i_cpu_destroy(b1i_executor *e);
+/* Sets the step at hand; B1_CANCELLED where one of its sequences is cancelled. */
+b1_status b1i_cpu_begin(b1i_executor *e, const b1i_step *step, b1_error *err);
+bool b1i_cpu_cancelled(const b1i_executor *e, const b1i_step *step);
+/* Gives every sequence of the step its logits. */
+void b1i_cpu_end(b1i_executor *e, const b1i_step *step);
 /* Runs a list stage by stage, a fork and a join each. */
 b1_status b1i_cpu_fork_join(b1i_executor *e, const b1i_step *step, b1_error *err);
 

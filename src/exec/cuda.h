@@ -82,7 +82,8 @@ typedef struct b1i_cuda_executor {
     uint32_t serial;
     int last_row; /* of its logits */
     int n;
-    bool chosen; /* `token` is the GPU's choice for the last row under the mask that is set now */
+    b1i_executor *const *of; /* [n] or NULL: as of the step that is submitted */
+    bool chosen;             /* `token` is the GPU's choice for the last row under the mask that is set now */
     int32_t token;
 } b1i_cuda_executor;
 
@@ -97,11 +98,5 @@ b1_status b1i_cuda_wait(b1i_executor *e, b1_error *err);
 void b1i_cuda_cancel(b1i_executor *e, bool on);
 b1_status b1i_cuda_logits(b1i_executor *e, int row, const float **out, b1_error *err);
 b1_status b1i_cuda_argmax(b1i_executor *e, int row, int32_t *token, b1_error *err);
-
-/* One token of each of `n` (1 … 8) instances of one engine in one step, submitted as the first's class says: tokens and
- * positions [n]. The first must keep at least n rows of logits (all_logits). Afterwards each has its own logits and
- * choice as row 0 of its last step. Waits. */
-b1_status b1i_cuda_step_rows(b1i_executor *const *executors, const int32_t *tokens, const int *positions, int n,
-                             b1_error *err);
 
 #endif

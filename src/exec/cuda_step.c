@@ -78,23 +78,35 @@ fail:
     return st;
 }
 
-static b1i_step_row row_of(const b1i_cuda_executor *e, int32_t token, int position)
+/* A row of this instance, whose logits become `row` of its own; negative: they are not wanted. */
+static b1i_step_row row_of(const b1i_cuda_executor *e, int32_t token, int position, int row)
 {
-    return (b1i_step_row){token, position, e->kv.data, e->kv.head_bytes};
+    return (b1i_step_row){.token = token,
+                          .position = position,
+                          .kv = e->kv.data,
+                          .head_bytes = e->kv.head_bytes,
+                          .logits = row < 0 ? 0 : e->logits + (size_t)row * (size_t)e->mask.vocab * sizeof(float),
+                          .mask = e->mask.count > 0 ? e->mask_bits : 0};
 }
 
-/* Parameters of a step but for its rows. */
-static b1i_step_params *stage(b1i_cuda_executor *e, int n, int logits_from, bool masked)
+/* The step's parameters. */
+static void stage(b1i_cuda_executor *e, const b1i_step *step)
 {
     b1i_cuda_machine *m = &e->device->machine;
-    e->n = n;
+    b1i_step_params *p = m->staged;
     e->serial = ++m->serial;
-    *m->staged = (b1i_step_params){.n = n,
-                                   .logits_from = logits_from,
-                                   .serial = e->serial,
-                                   .logits = e->logits,
-                                   .mask = masked && e->mask.count > 0 ? e->mask_bits : 0};
-    return m->staged;
+    *p = (b1i_step_params){.n = step->n, .logits_from = step->logits_from, .serial = e->serial};
+    for (int r = 0; r < step->n; r++)
+        p->row[r] = step->of ? row_of(b1i_cuda_of(step->of[r]), step->tokens[r], step->positions[r], 0)
+                             : row_of(e, step->tokens[r], step->position + r, r - step->logits_from);
+}
+
+/* What the last step left is no more. `rows` of logits are to come. */
+static void forget(b1i_cuda_executor *e, int rows)
+{
+    e->chosen = false;
+    e->last_row = rows - 1;
+    memset(e->fetched, 0, (size_t)e->logit_rows);
 }
 
 static b1_status start(b1i_cuda_executor *e, const b1i_step *step, b1_error *err)
@@ -102,14 +114,14 @@ static b1_status start(b1i_cuda_executor *e, const b1i_step *step, b1_error *err
     b1i_cuda_device *d = e->device;
     e->awaits = for_nothing;
     e->marks = 0;
-    e->chosen = false;
-    e->last_row = step->n - 1 - step->logits_from;
-    memset(e->fetched, 0, (size_t)e->logit_rows);
+    e->n = step->n;
+    e->of = step->of;
+    forget(e, step->of ? 1 : step->n - step->logits_from);
+    for (int i = 1; step->of && i < step->n; i++) forget(b1i_cuda_of(step->of[i]), 1);
     if (e->last_row < 0 || e->last_row >= e->logit_rows)
         return b1i_fail(err, B1_ARGUMENT, "logits of %d rows: this session keeps %d", e->last_row + 1, e->logit_rows);
     if (step->n <= B1I_CUDA_ROWS) {
-        b1i_step_params *p = stage(e, step->n, step->logits_from, true);
-        for (int r = 0; r < step->n; r++) p->row[r] = row_of(e, step->tokens[r], step->position + r);
+        stage(e, step);
         return launch(e, step->stop_after, err);
     }
     if (!d->prefill || step->stop_after >= 0)
@@ -119,10 +131,17 @@ static b1_status start(b1i_cuda_executor *e, const b1i_step *step, b1_error *err
                                 err);
 }
 
+static bool cancelled(const b1i_cuda_executor *e, const b1i_step *step)
+{
+    for (int i = 0; step->of && i < step->n; i++)
+        if (atomic_load_explicit(&b1i_cuda_of(step->of[i])->cancelled, memory_order_relaxed)) return true;
+    return atomic_load_explicit(&e->cancelled, memory_order_relaxed);
+}
+
 b1_status b1i_cuda_submit(b1i_executor *base, const b1i_step *step, b1_error *err)
 {
     b1i_cuda_executor *e = b1i_cuda_of(base);
-    if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
+    if (cancelled(e, step)) return b1i_fail(err, B1_CANCELLED, "cancelled");
     b1i_cuda_lock(e);
     b1_status st = start(e, step, err);
     if (st == B1_OK) return st;
@@ -164,6 +183,13 @@ static b1_status read_times(b1i_cuda_executor *e, b1_error *err)
     return B1_OK;
 }
 
+/* The GPU's choice for the last row. */
+static void choose(b1i_cuda_executor *e, int32_t token)
+{
+    e->token = token;
+    e->chosen = token >= 0; /* else it is for the CPU to say what is wrong with the logits */
+}
+
 static b1_status finish(b1i_cuda_executor *e, b1_error *err)
 {
     b1_status st;
@@ -173,10 +199,9 @@ static b1_status finish(b1i_cuda_executor *e, b1_error *err)
     else if (e->awaits == for_all)
         B1I_TRY(b1i_gpu_sync(e->device->gpu, err));
     if (e->times) B1I_TRY(read_times(e, err));
-    if (e->awaits != for_nothing && result->serial == e->serial) { /* a step that stopped early chooses none */
-        e->token = result->token[e->n - 1];
-        e->chosen = e->token >= 0; /* else it is for the CPU to say what is wrong with the logits */
-    }
+    if (e->awaits == for_nothing || result->serial != e->serial) return B1_OK; /* one that stopped early chooses none */
+    if (!e->of) choose(e, result->token[e->n - 1]);
+    for (int i = 0; e->of && i < e->n; i++) choose(b1i_cuda_of(e->of[i]), result->token[i]);
     return B1_OK;
 fail:
     return st;
@@ -223,51 +248,4 @@ b1_status b1i_cuda_argmax(b1i_executor *base, int row, int32_t *token, b1_error 
     }
     b1_status st = b1i_cuda_logits(base, row, &x, err);
     return st == B1_OK ? b1i_argmax(x, &e->mask, token, err) : st;
-}
-
-/* ---- rows of several sequences ---- */
-
-static b1_status step_rows(b1i_cuda_executor *lead, b1i_executor *const *all, const int32_t *tokens,
-                           const int *positions, int n, b1_error *err)
-{
-    b1_status st;
-    const size_t vocab = (size_t)lead->mask.vocab;
-    int32_t chosen[B1I_CUDA_ROWS];
-    b1i_step_params *p = stage(lead, n, 0, false);
-    for (int r = 0; r < n; r++) p->row[r] = row_of(b1i_cuda_of(all[r]), tokens[r], positions[r]);
-    B1I_TRY(launch(lead, -1, err));
-    B1I_TRY(finish(lead, err));
-    for (int r = 0; r < n; r++) chosen[r] = lead->device->machine.result->token[r];
-    for (int r = 0; r < n; r++) {
-        b1i_cuda_executor *e = b1i_cuda_of(all[r]);
-        B1I_TRY(b1i_gpu_download(lead->device->gpu, e->host, lead->logits + (size_t)r * vocab * sizeof(float),
-                                 vocab * sizeof(float), err));
-        memset(e->fetched, 0, (size_t)e->logit_rows);
-        e->fetched[0] = 1;
-        e->last_row = 0;
-        e->token = chosen[r];
-        e->chosen = chosen[r] >= 0 && e->mask.count == 0;
-    }
-    return B1_OK;
-fail:
-    (void)b1i_gpu_sync(lead->device->gpu, NULL);
-    return st;
-}
-
-b1_status b1i_cuda_step_rows(b1i_executor *const *executors, const int32_t *tokens, const int *positions, int n,
-                             b1_error *err)
-{
-    if (n < 1 || n > B1I_CUDA_ROWS)
-        return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: expected 1 to %d", n, B1I_CUDA_ROWS);
-    b1i_cuda_executor *lead = b1i_cuda_of(executors[0]);
-    if (lead->logit_rows < n)
-        return b1i_fail(err, B1_ARGUMENT, "a step of %d sequences: the first session keeps logits of %d rows", n,
-                        lead->logit_rows);
-    for (int i = 1; i < n; i++)
-        if (b1i_cuda_of(executors[i])->device != lead->device)
-            return b1i_fail(err, B1_ARGUMENT, "a step of sequences of two engines");
-    b1i_cuda_lock(lead);
-    b1_status st = step_rows(lead, executors, tokens, positions, n, err);
-    b1i_cuda_unlock(lead);
-    return st;
 }

@@ -77,15 +77,15 @@ static void run_share(void *arg, int worker, int workers)
 static b1_status submit(b1i_executor *e, const b1i_step *step, b1_error *err)
 {
     if (step->n > B1I_DECODE_ROWS) return b1i_cpu_fork_join(e, step, err);
-    if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return b1i_fail(err, B1_CANCELLED, "cancelled");
-    b1i_cpu_state_step(&e->state, step->tokens, step->n, step->position, step->logits_from);
-    if (e->times) memset(e->times, 0, (size_t)e->items * sizeof *e->times);
+    b1_status st = b1i_cpu_begin(e, step, err);
+    if (st != B1_OK) return st;
     const b1i_rows rows = b1i_rows_of(step->n);
     work w = {e, &e->lists[rows], e->counters[rows], e->counted[rows], step->stop_after};
     b1i_pool_run(e->state.workers, run_share, &w);
     e->counted[rows] = atomic_load_explicit(&w.counters[0].done, memory_order_relaxed);
     for (int i = 1; step->stop_after >= 0 && i < w.list->count; i++)
         atomic_store_explicit(&w.counters[i].done, e->counted[rows], memory_order_relaxed);
+    b1i_cpu_end(e, step);
     return B1_OK;
 }
 

@@ -148,17 +148,17 @@ __device__ void put_logits(const b1i_linear_args &a, const share &s, const float
 {
     const int from = __ldcg(&step->logits_from), n = __ldcg(&step->n), vocab = a.out[0].rows;
     const float *bias = ptr<const float>(a.out[0].bias);
-    const uint32_t *mask = ptr<const uint32_t>(__ldcg(&step->mask));
-    float *logits = ptr<float>(__ldcg(&step->logits));
     best *found = ptr<best>(a.best);
     __shared__ bool last;
     for (int r = from; r < n; r++) {
+        const uint32_t *mask = ptr<const uint32_t>(__ldcg(&step->row[r].mask));
+        float *logits = ptr<float>(__ldcg(&step->row[r].logits));
         best mine = {0, -1};
         for (int i = threadIdx.x; i < s.panels * B1I_TILE_ROWS; i += READERS) {
             int token = s.first_panel * B1I_TILE_ROWS + i;
             if (token >= vocab) continue;
             float y = get_sum<FEW>(part, i / B1I_TILE_ROWS, i % B1I_TILE_ROWS, r) + (bias ? bias[token] : 0);
-            logits[(int64_t)(r - from) * vocab + token] = y;
+            logits[token] = y;
             if (!isfinite(y))
                 mine = better(mine, best{0, -2});
             else if (!mask || !(mask[token / 32] >> token % 32 & 1))

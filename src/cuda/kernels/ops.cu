@@ -35,15 +35,15 @@ extern "C" __global__ void __launch_bounds__(1024) k_begin(const __grid_constant
     release_next();
     wait_inputs();
     /* Pinned memory is far: one warp reads it, once. */
-    constexpr int WORDS = sizeof(b1i_step_params) / 4;
+    constexpr int WORDS = sizeof(b1i_step_params) / 8;
     __shared__ union {
-        uint32_t word[WORDS];
+        uint64_t word[WORDS];
         b1i_step_params params;
     } staged;
     for (int i = threadIdx.x; threadIdx.x < 32 && i < WORDS; i += 32) {
-        const uint32_t word = ((const volatile uint32_t *)a.staged)[i];
+        const uint64_t word = ((const volatile uint64_t *)a.staged)[i];
         staged.word[i] = word;
-        if (r == 0) ptr<uint32_t>(a.step)[i] = word;
+        if (r == 0) ptr<uint64_t>(a.step)[i] = word;
     }
     __syncthreads(); /* orders the parameters before everybody's reads */
     if (r >= staged.params.n) return;
