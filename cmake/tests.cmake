@@ -60,7 +60,8 @@ endif()
 
 # On a driver that stands in for one: test_gpu, what it does without a GPU and when each call fails; test_cuda_program,
 # whose programs are for GPUs of every size; test_work, whose kernels of known length the stand-in knows;
-# test_profile, with a CUPTI for it; tests of experiments, which teach it their kernels.
+# test_profile and test_step_profile, with a CUPTI for it; test_energy, with an NVML; tests of experiments, which teach it
+# their kernels.
 if(TARGET test_gpu AND B1_CUDA_FOUND)
   b1_add_fatbin(tests_gpu tests/kernels/gpu.cu)
   target_compile_definitions(test_gpu PRIVATE B1_CUDA=1 B1I_TEST_FATBIN="${B1_FATBIN_FOLDER}/tests_gpu.fatbin")
@@ -80,9 +81,13 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
     target_link_libraries(fake_cupti PRIVATE ${CMAKE_DL_LIBS})
     add_dependencies(fake_cuda fake_cupti)
   endif()
+  add_library(fake_nvml SHARED tests/fake_nvml.c) # which is there where FAKE_NVML_MW says so
+  set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1 C_VISIBILITY_PRESET default
+                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake)
+  add_dependencies(fake_cuda fake_nvml)
   set(fake)
   foreach(name test_gpu test_cuda_program test_work test_profile test_lab_pointwise test_lab_rms_softmax test_lab_tiles
-               test_lab_launch)
+               test_lab_launch test_energy test_step_profile)
     add_dependencies(${name} fake_cuda)
     add_test(NAME ${name}_fake COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND fake ${name}_fake)
