@@ -68,16 +68,26 @@ b1_status b1i_setting_copy(const b1i_setting *from, b1i_setting *out, b1_error *
     return copy_texts(from, out, err);
 }
 
+/* A text or null. */
+static bool text_or_null(const json_t *value, char **out)
+{
+    *out = (char *)(uintptr_t)json_string_value(value);
+    return *out || json_is_null(value);
+}
+
 /* The setting that JSON has, its texts borrowed, each of its type. */
 static bool unpack(const json_t *json, b1i_setting *s)
 {
     int synthetic = 0, profile = 0;
     json_int_t context, threads, batch, session, warmup, steps;
-    const char *text[5] = {NULL};
-    if (json_unpack((json_t *)(uintptr_t)json, "{s:s,s:b,s:s,s:s?,s:s?,s:s?,s:I,s:I,s:I,s:I,s:I,s:I,s:b!}", "model",
-                    &text[0], "synthetic", &synthetic, "device", &text[1], "executor", &text[2], "stack", &text[3],
-                    "weights", &text[4], "context", &context, "threads", &threads, "batch", &batch, "session", &session,
+    const char *model, *device;
+    const json_t *executor, *stack, *weights;
+    if (json_unpack((json_t *)(uintptr_t)json, "{s:s,s:b,s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:b!}", "model",
+                    &model, "synthetic", &synthetic, "device", &device, "executor", &executor, "stack", &stack,
+                    "weights", &weights, "context", &context, "threads", &threads, "batch", &batch, "session", &session,
                     "warmup", &warmup, "steps", &steps, "profile", &profile) != 0)
+        return false;
+    if (!text_or_null(executor, &s->executor) || !text_or_null(stack, &s->stack) || !text_or_null(weights, &s->weights))
         return false;
     const struct {
         json_int_t value;
@@ -91,8 +101,8 @@ static bool unpack(const json_t *json, b1i_setting *s)
         if (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most) return false;
         *numbers[i].to = (int)numbers[i].value;
     }
-    char **texts[5] = {&s->model, &s->device, &s->executor, &s->stack, &s->weights};
-    for (int i = 0; i < 5; i++) *texts[i] = (char *)(uintptr_t)text[i];
+    s->model = (char *)(uintptr_t)model;
+    s->device = (char *)(uintptr_t)device;
     s->synthetic = synthetic;
     s->profile = profile;
     return true;

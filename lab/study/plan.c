@@ -72,18 +72,20 @@ b1i_device b1i_study_device(const char *name)
 b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_error *err)
 {
     b1_status st;
-    const char *schema;
-    json_t *cells, *options;
+    const char *schema, *version;
+    json_t *cells, *options, *name, *uuid;
     *out = (b1i_study_planned){0};
     B1I_TRY(b1i_lab_read_json(directory, "plan.json", &out->json, err));
-    if (json_unpack(out->json, "{s:s,s:s,s:s,s:s?,s:s?,s:s,s:s,s:o,s:o!}", "schema", &schema, "run", &out->run,
-                    "device", &out->device, "device_name", &out->device_name, "gpu_uuid", &out->uuid, "version",
-                    &(const char *){NULL}, "binary_sha256", &out->binary, "options", &options, "cells", &cells) != 0) {
+    if (json_unpack(out->json, "{s:s,s:s,s:s,s:o,s:o,s:s,s:s,s:o,s:o!}", "schema", &schema, "run", &out->run, "device",
+                    &out->device, "device_name", &name, "gpu_uuid", &uuid, "version", &version, "binary_sha256",
+                    &out->binary, "options", &options, "cells", &cells) != 0) {
         st = b1i_fail(err, B1_IO, "%s/plan.json is no plan of a study: a key is missing, of another type, or unknown",
                       directory);
         goto fail;
     }
     out->where = b1i_study_device(out->device);
+    out->device_name = json_string_value(name);
+    out->uuid = json_string_value(uuid);
     if (strcmp(schema, B1I_STUDY_PLAN) != 0 || !json_is_array(cells) || !json_is_object(options)) {
         st = b1i_fail(err, B1_IO, "%s/plan.json: the schema is \"%.60s\", not " B1I_STUDY_PLAN ", or it has no cells",
                       directory, schema);
