@@ -222,9 +222,10 @@ const b1i_command b1i_command_lab = {
     .operands = "EXPERIMENT",
     .summary = "Runs an experiment and leaves a directory that anybody can check.",
     .notes =
-        "Experiments: pointwise, rms-softmax, tiles, launch, ceiling. Each cell is measured in shuffled rounds; host\n"
-        "single, host enqueue and device interval are three latencies, in microseconds here; \"host\" marks a device\n"
-        "interval that is the host's. DIR must not exist; Ctrl-C leaves it incomplete, and --resume goes on with it.",
+        "Experiments: pointwise, rms-softmax, tiles, launch, ceiling, attention. Each cell is measured in shuffled\n"
+        "rounds; host single, host enqueue and device interval are three latencies, in microseconds here; \"host\" marks\n"
+        "a device interval that is the host's. DIR must not exist; Ctrl-C leaves it incomplete, and --resume goes on\n"
+        "with it.",
     .options = options,
     .run = run,
 };

@@ -52,6 +52,7 @@ typedef struct b1i_lab_op {
     const char *kernel; /* extern "C" name of lab/kernels/ *.cu, a string that stays */
     b1i_lab_body body;
     unsigned grid, threads, shared_bytes; /* the GPU's */
+    unsigned grid_y, grid_z;              /* of the grid; 0 is 1 */
     uint64_t fill;
     size_t fill_bytes;
     unsigned arg_bytes;

@@ -41,8 +41,10 @@ static b1_status make_launch(b1i_gpu *gpu, const b1i_lab_op *op, b1i_gpu_launch 
     *out = (b1i_gpu_launch){.fill = op->fill, .fill_bytes = op->fill_bytes};
     if (!op->kernel && op->body) return b1i_fail(err, B1_UNSUPPORTED, "an operation has no meaning on a GPU");
     if (!op->kernel) return B1_OK;
-    *out = (b1i_gpu_launch){
-        .grid = {op->grid, 1, 1}, .threads = op->threads, .shared_bytes = op->shared_bytes, .arg_bytes = op->arg_bytes};
+    *out = (b1i_gpu_launch){.grid = {op->grid, op->grid_y ? op->grid_y : 1, op->grid_z ? op->grid_z : 1},
+                            .threads = op->threads,
+                            .shared_bytes = op->shared_bytes,
+                            .arg_bytes = op->arg_bytes};
     memcpy(out->args, op->args, op->arg_bytes);
     return b1i_gpu_kernel_get(gpu, op->kernel, op->shared_bytes, &out->kernel, err);
 }

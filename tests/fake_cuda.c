@@ -402,14 +402,14 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
 {
     ENTER(in_context);
     (void)module;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (strcmp(functions[i].name, name) != 0) continue;
-        *out = functions + i;
-        return CUDA_SUCCESS;
-    }
     for (size_t i = 0; i < taught_count; i++) {
         if (strcmp(taught[i].name, name) != 0) continue;
         *out = taught + i;
+        return CUDA_SUCCESS;
+    }
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (strcmp(functions[i].name, name) != 0) continue;
+        *out = functions + i;
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;

@@ -2,6 +2,7 @@
  *
  * The table of experiments.
  */
+#include "lab/experiments/attention.h"
 #include "lab/experiments/ceiling.h"
 #include "lab/experiments/launch.h"
 #include "lab/experiments/pointwise.h"
@@ -11,8 +12,13 @@
 #include <string.h>
 
 const b1i_experiment *const b1i_experiments[] = {
-    &b1i_experiment_pointwise, &b1i_experiment_rms_softmax, &b1i_experiment_tiles,
-    &b1i_experiment_launch,    &b1i_experiment_ceiling,     NULL,
+    &b1i_experiment_pointwise,
+    &b1i_experiment_rms_softmax,
+    &b1i_experiment_tiles,
+    &b1i_experiment_launch,
+    &b1i_experiment_ceiling,
+    &b1i_experiment_attention,
+    NULL,
 };
 
 const b1i_experiment *b1i_experiment_find(const char *name)
