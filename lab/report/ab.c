@@ -118,14 +118,6 @@ static const char *id_of(const b1i_report_run *run, double number)
     return "";
 }
 
-static void file_of(const char *id, const char *name, char *file, size_t bytes)
-{
-    if (id[0])
-        snprintf(file, bytes, "cells/%.64s/%s", id, name);
-    else
-        snprintf(file, bytes, "%s", ANALYSIS);
-}
-
 static void sessions(b1i_page *page, const b1i_report_run *run)
 {
     static const char *const heads[] = {"session", "ran first", "A, ms", "B, ms", "A / B", NULL};
@@ -142,12 +134,12 @@ static void sessions(b1i_page *page, const b1i_report_run *run)
         const char *id = id_of(run, number);
         char words[32], file[120];
         snprintf(words, sizeof words, "%.0f", number);
-        file_of(id, "session.json", file, sizeof file);
+        b1i_report_cell_file(id, "session.json", file, sizeof file);
         b1i_page_row(page, run, file, words);
         b1i_html(&page->html, "<td>%s</td>", first && first[0] == 'b' ? "B" : first ? "A" : "–");
-        file_of(id, "a.json", file, sizeof file);
+        b1i_report_cell_file(id, "a.json", file, sizeof file);
         b1i_page_number(page, run, file, item(pair, 0), 4);
-        file_of(id, "b.json", file, sizeof file);
+        b1i_report_cell_file(id, "b.json", file, sizeof file);
         b1i_page_number(page, run, file, item(pair, 1), 4);
         b1i_page_number(page, run, ANALYSIS, item(pair, 0) / item(pair, 1), 4);
         b1i_text_put(&page->html, "</tr>\n");

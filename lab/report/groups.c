@@ -40,6 +40,14 @@ static bool is_id(const char *id)
     return id[0] && strlen(id) < 64 && !id[strspn(id, "0123456789abcdefghijklmnopqrstuvwxyz-_")];
 }
 
+void b1i_report_cell_file(const char *id, const char *name, char *file, size_t bytes)
+{
+    if (id && is_id(id))
+        snprintf(file, bytes, "cells/%s/%s", id, name);
+    else
+        snprintf(file, bytes, "analysis.json");
+}
+
 /* The documents of the group's first cell with figures. */
 static b1_status read_documents(const b1i_report_run *run, b1i_report_group *g, const json_t *cell, b1_error *err)
 {

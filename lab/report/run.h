@@ -91,6 +91,8 @@ bool b1i_report_run_has(const b1i_report_run *run, b1i_lab_kind kind);
 /* ---- groups.c: a study ---- */
 b1_status b1i_report_groups_load(b1i_report_run *run, b1_error *err);
 void b1i_report_groups_free(b1i_report_run *run);
+/* "cells/ID/NAME", or "analysis.json" where the id is none that may be a folder's name. */
+void b1i_report_cell_file(const char *id, const char *name, char *file, size_t bytes);
 /* Whether the cell, one of the analysis', is of the group. */
 bool b1i_report_cell_of(const b1i_report_group *g, const json_t *cell);
 /* The same model, weights, threads and batch: what one figure shows. */

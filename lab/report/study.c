@@ -339,7 +339,7 @@ static void absent(b1i_page *page, const b1i_report_run *run)
         }
         any = true;
         cell_name(cell, name, sizeof name);
-        snprintf(file, sizeof file, "cells/%.64s/cell.json", word(cell, "id"));
+        b1i_report_cell_file(word(cell, "id"), "cell.json", file, sizeof file);
         b1i_page_row(page, run, file, name);
         b1i_html(&page->html, "<td>%s</td>", word(cell, "status"));
         b1i_page_words(page, word(cell, "message"));
