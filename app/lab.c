@@ -223,9 +223,9 @@ const b1i_command b1i_command_lab = {
     .summary = "Runs an experiment and leaves a directory that anybody can check.",
     .notes =
         "Experiments: pointwise, rms-softmax, tiles, launch, ceiling, attention. Each cell is measured in shuffled\n"
-        "rounds; host single, host enqueue and device interval are three latencies, in microseconds here; \"host\" marks\n"
-        "a device interval that is the host's. DIR must not exist; Ctrl-C leaves it incomplete, and --resume goes on\n"
-        "with it.",
+        "rounds; host single, host enqueue and device interval are three latencies, in microseconds here; \"host\"\n"
+        "marks a device interval that is the host's. DIR must not exist; Ctrl-C leaves it incomplete, and --resume\n"
+        "goes on with it.",
     .options = options,
     .run = run,
 };
