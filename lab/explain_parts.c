@@ -67,13 +67,13 @@ b1i_profiled b1i_profiled_of(const json_t *profile)
 
 /* ---- the parts ---- */
 
-static double beyond(const b1i_parts *p)
+static double beyond(const b1i_step_parts *p)
 {
     return p->launch + p->synchronisation + p->kernels + p->attention + p->host;
 }
 
 /* Makes all but memory add up to `whole`: by a common factor; where there is nothing to scale it is the kernels'. */
-static void fit(b1i_parts *p, double whole)
+static void fit(b1i_step_parts *p, double whole)
 {
     const double sum = beyond(p), by = sum > 0 ? whole / sum : 0;
     p->launch *= by;
@@ -95,7 +95,7 @@ static double attention_by_growth(const b1i_causes *c)
 
 /* Of a graph's step: busy by its kernels' own times; the rest lies between kernels or outside them, as the profile
  * divides it. */
-static void of_graph(const b1i_causes *c, b1i_parts *p)
+static void of_graph(const b1i_causes *c, b1i_step_parts *p)
 {
     const b1i_seen *g = &c->graph;
     const b1i_profiled *f = &c->profile;
@@ -116,14 +116,14 @@ static void of_graph(const b1i_causes *c, b1i_parts *p)
 }
 
 /* `saved` less, first of what lies between kernels. */
-static void take(b1i_parts *p, double saved)
+static void take(b1i_step_parts *p, double saved)
 {
     const double of_sync = fmin(saved, p->synchronisation);
     p->synchronisation -= of_sync;
     fit(p, fmax(0, beyond(p) - (saved - of_sync)));
 }
 
-static void on_gpu(const b1i_causes *c, b1i_parts *p)
+static void on_gpu(const b1i_causes *c, b1i_step_parts *p)
 {
     const double whole = b1i_seen_beyond_ms(&c->base);
     if (c->graph.t_ms <= 0) { /* nothing to compare with: what grows with the context, and the rest */
@@ -139,7 +139,7 @@ static void on_gpu(const b1i_causes *c, b1i_parts *p)
         take(p, -more);
 }
 
-static void on_cpu(const b1i_causes *c, b1i_parts *p)
+static void on_cpu(const b1i_causes *c, b1i_step_parts *p)
 {
     const b1i_profiled *f = &c->profile;
     const b1i_seen *b = &c->base;
@@ -159,9 +159,9 @@ static void on_cpu(const b1i_causes *c, b1i_parts *p)
     fit(p, whole);
 }
 
-void b1i_parts_of(const b1i_causes *c, b1i_parts *out)
+void b1i_step_parts_of(const b1i_causes *c, b1i_step_parts *out)
 {
-    *out = (b1i_parts){.memory = b1i_seen_memory_ms(&c->base)};
+    *out = (b1i_step_parts){.memory = b1i_seen_memory_ms(&c->base)};
     if (c->gpu)
         on_gpu(c, out);
     else
@@ -169,7 +169,7 @@ void b1i_parts_of(const b1i_causes *c, b1i_parts *out)
     fit(out, b1i_seen_beyond_ms(&c->base)); /* to the last digit */
 }
 
-json_t *b1i_parts_json(const b1i_parts *p)
+json_t *b1i_step_parts_json(const b1i_step_parts *p)
 {
     return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "memory", p->memory, "launch", p->launch, "synchronisation",
                      p->synchronisation, "kernels", p->kernels, "attention", p->attention, "host", p->host);

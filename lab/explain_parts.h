@@ -63,12 +63,12 @@ typedef struct b1i_causes {
     double dispatch_ms, meeting_ms; /* CPU: of an empty one */
 } b1i_causes;
 
-typedef struct b1i_parts {
+typedef struct b1i_step_parts {
     double memory, launch, synchronisation, kernels, attention, host;
-} b1i_parts;
-void b1i_parts_of(const b1i_causes *causes, b1i_parts *out);
+} b1i_step_parts;
+void b1i_step_parts_of(const b1i_causes *causes, b1i_step_parts *out);
 /* {"memory": …, …}; a new reference, NULL: no memory. */
-json_t *b1i_parts_json(const b1i_parts *parts);
+json_t *b1i_step_parts_json(const b1i_step_parts *parts);
 
 /* ---- on the pool (explain_pool.c) ---- */
 
