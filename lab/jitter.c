@@ -23,7 +23,7 @@ enum {
     WARM = 5,        /* steps that do not count */
     FIRST = 16,      /* steps until there is a median */
     READINGS = 256,  /* of the machine, at most */
-    EVERY = 8,       /* steps between two of them, at least */
+    EVERY = 4,       /* steps between two of them, at least, but after the longest so far */
     WORST = 32,      /* that are listed */
     P99_STEPS = 100, /* so many steps that a percentile can be seen */
     P999_STEPS = 1000,
@@ -45,6 +45,7 @@ struct b1i_jitter {
     double deadline_ns; /* infinite: none */
     sample *samples;    /* [count] */
     size_t count, room;
+    double longest_ns;  /* so far */
     double outlier_ns;  /* by the median so far; infinite: not known yet */
     size_t median_at;   /* the count at which the median is taken again */
     size_t read_at;     /* the step from which on the machine may be read again */
@@ -119,7 +120,14 @@ static json_t *machine_now(const b1i_jitter *j)
                      (json_int_t)(b1i_machine_throttle_count() - j->throttles));
 }
 
-/* Sorted copies of the times; NULL: no memory. */
+/* Whether it is to be seen what the machine did in a step that took `ns`. */
+static bool worth_reading(const b1i_jitter *j, double ns)
+{
+    const bool odd = ns > j->outlier_ns || (ns > j->deadline_ns && j->deadline_ns > j->outlier_ns / OUTLIER);
+    return odd && (j->count >= j->read_at || ns > j->longest_ns) && json_array_size(j->readings) < READINGS;
+}
+
+/* A copy of the times; NULL: no memory. */
 static double *times_of(const b1i_jitter *j)
 {
     double *ns = b1i_malloc(j->count * sizeof *ns);
@@ -152,12 +160,12 @@ b1_status b1i_jitter_took(b1i_jitter *j, double ns, b1_error *err)
         }
         j->watched = false;
         const size_t readings = json_array_size(j->readings);
-        if ((ns > j->outlier_ns || ns > j->deadline_ns) && j->count >= j->read_at && readings < READINGS &&
-            json_array_append_new(j->readings, machine_now(j)) == 0) {
+        if (worth_reading(j, ns) && json_array_append_new(j->readings, machine_now(j)) == 0) {
             s->reading = (int)readings;
             j->read_at = j->count + EVERY;
         }
     }
+    if (ns > j->longest_ns) j->longest_ns = ns;
     return j->count == j->median_at ? take_median(j, err) : B1_OK;
 }
 
@@ -196,13 +204,15 @@ static json_t *outlier(const b1i_jitter *j, size_t at)
         "machine", machine);
 }
 
-static json_t *outliers(const b1i_jitter *j, double above_ns)
+/* Where most steps are late, being late makes no step an outlier. */
+static json_t *outliers(const b1i_jitter *j, double median_ns)
 {
+    const double above_ns = OUTLIER * median_ns, late_ns = j->deadline_ns > median_ns ? j->deadline_ns : INFINITY;
     size_t worst[WORST], kept = 0, count = 0, switched = 0;
     json_t *rows = json_array();
     for (size_t i = 0; i < j->count; i++) {
         const sample *s = &j->samples[i];
-        if (s->ns <= above_ns && s->ns <= j->deadline_ns) continue;
+        if (s->ns <= above_ns && s->ns <= late_ns) continue;
         count++;
         switched += s->process[1] > 0;
         size_t at = kept < WORST ? kept++ : WORST; /* from the longest on, equal ones by their place */
@@ -245,7 +255,7 @@ b1_status b1i_jitter_json(const b1i_jitter *j, json_t **out, b1_error *err)
                      "missed_in_a_row", deadline ? json_integer((json_int_t)in_a_row) : json_null(), "p50_ms", ms(p50),
                      "p99_ms", ms_if(j->count >= P99_STEPS, p99), "p999_ms", ms_if(j->count >= P999_STEPS, p999),
                      "max_ms", ms(ns[j->count - 1]), "histogram", histogram(ns, j->count, p50 > 0 ? p50 : 1),
-                     "outliers", outliers(j, OUTLIER * p50));
+                     "outliers", outliers(j, p50));
     b1i_free(ns);
     return *out ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for the document");
 }

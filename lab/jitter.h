@@ -5,9 +5,9 @@
  * {"steps", "deadline_ms", "missed" (steps that took longer), "missed_in_a_row" (at most), "p50_ms", "p99_ms",
  *  "p999_ms" (null where there are fewer than 100, 1000 steps), "max_ms", "histogram": [{"from_ms", "to_ms", "steps"}]
  *  (bins of 1 %, those with steps), "outliers": {"above_ms" (a step is one above that, a quarter past the median, or
- *  past the deadline), "steps", "switched" (of them, in which a thread of this process lost its CPU), "worst":
- * [{"step", "ms", "late", "switches": {"thread": [voluntary, involuntary], "process": [the same, of all threads]},
- * "machine": what it did right after the step}], at most 32}}
+ *  past a deadline that the median keeps), "steps", "switched" (of them, in which a thread of this process lost its
+ *  CPU), "worst": [{"step", "ms", "late", "switches": {"thread": [voluntary, involuntary], "process": [the same, of all
+ *  threads]}, "machine": what it did right after the step}], at most 32}}
  *
  * "machine" of a GPU is b1i_device_moment(); of the CPU {"cpu", "mhz", "throttled" (times since the steps began)}, null
  * where the system is silent; null where it was not read, for reading it delays the next step and is done seldom.

@@ -156,6 +156,19 @@ static void more_outliers_than_are_listed(void **state)
     json_decref(json);
 }
 
+/* A deadline that the median misses makes no outliers. */
+static void nearly_all_are_late(void **state)
+{
+    (void)state;
+    double ms[100];
+    for (int i = 0; i < 100; i++) ms[i] = i == 50 ? 3 : i == 60 ? 0.1 : 2;
+    json_t *json = of_times(ms, 100, 1);
+    const json_t *outliers = json_object_get(json, "outliers");
+    assert_true(number(json, "missed") == 99 && number(json, "missed_in_a_row") == 60 && agrees(json));
+    assert_true(number(outliers, "steps") == 1 && number(outliers, "above_ms") == 2.5);
+    json_decref(json);
+}
+
 static void what_was_changed_does_not_agree(void **state)
 {
     (void)state;
@@ -275,6 +288,7 @@ int main(void)
         cmocka_unit_test(figures),
         cmocka_unit_test(few_steps),
         cmocka_unit_test(more_outliers_than_are_listed),
+        cmocka_unit_test(nearly_all_are_late),
         cmocka_unit_test(what_was_changed_does_not_agree),
         cmocka_unit_test(switches_are_counted),
         cmocka_unit_test(no_step_and_no_memory),
