@@ -493,10 +493,10 @@ static void a_broken_tokenizer_is_found(void **state)
 
 static void check_cell(const json_t *c)
 {
-    static const char *const keys[] = {"model",      "device",  "weights",      "threads",
-                                       "p10_ms",     "p90_ms",  "p99_ms",       "peak_gbps",
-                                       "t_floor_ms", "r_floor", "stored_bytes", "prefill_tokens_per_s",
-                                       "warmup",     "verdict", "device_bytes"};
+    static const char *const keys[] = {
+        "model",  "device",    "weights",      "threads", "p10_ms",       "p90_ms",
+        "p99_ms", "peak_gbps", "t_floor_ms",   "r_floor", "stored_bytes", "prefill_tokens_per_s",
+        "warmup", "verdict",   "device_bytes", "jitter",  "energy"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) get(c, keys[i]);
     double bytes = number_of(c, "weight_bytes") + number_of(c, "kv_bytes");
     const json_t *slices = get(c, "slices");
@@ -522,7 +522,9 @@ static void bench_writes_whole_files(void **state)
 #endif
     char words[256], path[128];
     snprintf(path, sizeof path, "%s/cells.json", folder);
-    snprintf(words, sizeof words, "bench|MODEL|--device|cpu|--context|64|--executor|fused|--prefill|32|--json|%s",
+    snprintf(words, sizeof words,
+             "bench|MODEL|--device|cpu|--context|64|--executor|fused|--prefill|32|"
+             "--deadline-ms|60000|--json|%s",
              path);
     ended e = command(words, "");
     if (e.code != 0) print_error("%s", e.err);
@@ -537,6 +539,10 @@ static void bench_writes_whole_files(void **state)
     assert_string_equal(text_of(good, "status"), "ok");
     check_cell(good);
     assert_true(number_of(good, "prefill_tokens_per_s") > 0);
+    const json_t *jitter = get(good, "jitter");
+    assert_true(number_of(jitter, "steps") >= 30 && number_of(jitter, "missed") == 0);
+    assert_true(number_of(jitter, "max_ms") >= number_of(jitter, "p50_ms"));
+    assert_true(json_is_null(get(good, "energy")) || number_of(get(good, "energy"), "joules_per_token") > 0);
     json_decref(j);
     drop(&e);
     snprintf(words, sizeof words, "ls %s | grep -c cells.json", folder);
