@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * batchone compare: whether a new study has cells that are slower than those of an old one; its exit code is for CI.
+ */
+#include "lab/compare.h"
+
+#include "app/app.h"
+#include "app/output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct compare_options {
+    bool json;
+} compare_options;
+
+#define AT(field) offsetof(compare_options, field)
+static const b1i_option options[] = {
+    {"json", 0, b1i_option_flag, AT(json), NULL, "print one JSON document", 0, 0, NULL},
+    {0},
+};
+
+static const char *text(const json_t *j, const char *key)
+{
+    const char *value = json_string_value(json_object_get(j, key));
+    return value ? value : "";
+}
+
+static double number(const json_t *value) { return json_is_number(value) ? json_number_value(value) : NAN; }
+static double item(const json_t *j, const char *key, size_t at)
+{
+    return number(json_array_get(json_object_get(j, key), at));
+}
+
+/* "1.234 [1.200, 1.270]", or as much of it as is known. */
+static const char *ratio(const json_t *j, const char *key, const char *interval, char *to, size_t bytes)
+{
+    double value = number(json_object_get(j, key));
+    if (!isfinite(value))
+        snprintf(to, bytes, "-");
+    else if (!isfinite(item(j, interval, 0)))
+        snprintf(to, bytes, "%.3f", value);
+    else
+        snprintf(to, bytes, "%.3f [%.3f, %.3f]", value, item(j, interval, 0), item(j, interval, 1));
+    return to;
+}
+
+static const char *milliseconds(double ms, char *to, size_t bytes)
+{
+    snprintf(to, bytes, isfinite(ms) ? "%.3f" : "-", ms);
+    return to;
+}
+
+static void print_group(const json_t *g)
+{
+    char time[64], ceiling[64], before_ms[24], now_ms[24];
+    printf("%-24s %-8s %-15s %7.0f %5.0f %9s %9s  %-24s %-24s %s%s%s\n", text(g, "model"), text(g, "weights"),
+           text(g, "executor"), number(json_object_get(g, "context")), number(json_object_get(g, "batch")),
+           milliseconds(item(g, "t_obs_ms", 0), before_ms, sizeof before_ms),
+           milliseconds(item(g, "t_obs_ms", 1), now_ms, sizeof now_ms),
+           ratio(g, "time_ratio", "time_interval", time, sizeof time),
+           ratio(g, "ceiling_ratio", "ceiling_interval", ceiling, sizeof ceiling), text(g, "verdict"),
+           *text(g, "message") ? ": " : "", text(g, "message"));
+    if (item(g, "threads", 0) != item(g, "threads", 1))
+        printf("    threads: %.0f and %.0f\n", item(g, "threads", 0), item(g, "threads", 1));
+    const json_t *versions = json_object_get(g, "stack_version");
+    const json_t *before = json_array_get(versions, 0), *now = json_array_get(versions, 1);
+    if (!json_equal(before, now))
+        printf("    stack: %s and %s\n", json_is_string(before) ? json_string_value(before) : "-",
+               json_is_string(now) ? json_string_value(now) : "-");
+}
+
+static void print_unmatched(const json_t *document, const char *side)
+{
+    const json_t *list = json_object_get(json_object_get(document, "unmatched"), side);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *g = json_array_get(list, i);
+        printf("%-24s %-8s %-15s %7.0f %5.0f is in the %s study alone (%s)\n", text(g, "model"), text(g, "weights"),
+               text(g, "executor"), number(json_object_get(g, "context")), number(json_object_get(g, "batch")), side,
+               text(g, "device_name"));
+    }
+}
+
+static void print_table(const json_t *document)
+{
+    const json_t *groups = json_object_get(document, "groups"), *before = json_object_get(document, "old"),
+                 *now = json_object_get(document, "new");
+    printf("old: %s (%s, %.12s)\nnew: %s (%s, %.12s)\n", text(before, "directory"), text(before, "version"),
+           text(before, "binary_sha256"), text(now, "directory"), text(now, "version"), text(now, "binary_sha256"));
+    printf("%-24s %-8s %-15s %7s %5s %9s %9s  %-24s %-24s %s\n", "model", "weights", "executor", "context", "batch",
+           "old ms", "new ms", "time, new / old", "R_ceiling, new / old", "verdict");
+    for (size_t i = 0; i < json_array_size(groups); i++) print_group(json_array_get(groups, i));
+    print_unmatched(document, "old");
+    print_unmatched(document, "new");
+}
+
+static int run(const b1i_command *self, char **arguments)
+{
+    compare_options o = {0};
+    const char *directories[2];
+    b1_error err = {0};
+    json_t *document = NULL;
+    int count, code = b1i_options_parse(self, arguments, &o, directories, 2, 2, &count);
+    if (code != B1I_PARSED) return code;
+    b1_status st = b1i_compare(directories[0], directories[1], &document, &err);
+    if (st != B1_OK) return b1i_report(&err);
+    int regressions = (int)json_integer_value(json_object_get(document, "regressions"));
+    if (o.json) {
+        st = b1i_json_write(document, stdout, &err);
+    } else {
+        print_table(document);
+        json_decref(document);
+    }
+    if (st != B1_OK) return b1i_report(&err);
+    if (!regressions) return B1I_EXIT_OK;
+    b1i_print_error("compare: %d cell%s over 5 %% slower, by time and by R_ceiling", regressions,
+                    regressions == 1 ? " is" : "s are");
+    return B1I_EXIT_FAILED;
+}
+
+const b1i_command b1i_command_compare = {
+    .name = "compare",
+    .operands = "OLD NEW",
+    .summary = "Compares two studies: exit code 1 where a cell became slower.",
+    .notes =
+        "A cell is a regression where the 95 % intervals of new over old, over sessions, lie wholly beyond 5 % worse,\n"
+        "that of time and that of R_ceiling. With fewer than five sessions it is undecided, and no failure.",
+    .options = options,
+    .run = run,
+};
