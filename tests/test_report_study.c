@@ -366,7 +366,7 @@ static void plots_follow_from_the_study(void **state)
     OK(b1i_report_run_load(gpu_study(), &run, &err));
     OK(b1i_plots_make(&run, &plots, &err));
     const b1i_plot *causes = plot_of(&plots, b1i_plot_causes, 4); /* bf16, batch 4, q4_0, the hostile one */
-    plot_of(&plots, b1i_plot_ratio, 4);
+    plot_of(&plots, b1i_plot_ratio, 1);                           /* the others have one context */
     const b1i_plot *graphs = plot_of(&plots, b1i_plot_graphs, 1);
     const b1i_plot *formats = plot_of(&plots, b1i_plot_formats, 1);
     const b1i_plot *batch = plot_of(&plots, b1i_plot_batch, 1);

@@ -26,6 +26,48 @@ static double bound(const b1i_report_run *run, const char *key, size_t i)
     return item(json_object_get(run->analysis, key), i);
 }
 
+/* ---- what differs ---- */
+
+/* Whether the settings have this one, between commas. */
+static bool has(const char *settings, const char *one, size_t length)
+{
+    for (const char *at = settings; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == length && memcmp(at, one, n) == 0) return true;
+        at += n;
+        at += *at == ',';
+    }
+    return false;
+}
+
+/* The settings of `from` that `other` has not. */
+static void put_own(const char *from, const char *other, char *words, size_t bytes)
+{
+    bool any = false;
+    for (const char *at = from; *at;) {
+        size_t n = strcspn(at, ","), used = strlen(words);
+        if (!has(other, at, n)) {
+            snprintf(words + used, bytes - used, "%s%.*s", any ? "," : "", (int)n, at);
+            any = true;
+        }
+        at += n;
+        at += *at == ',';
+    }
+    size_t used = strlen(words);
+    if (!any) snprintf(words + used, bytes - used, "the same");
+}
+
+void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes)
+{
+    const char *a = word(run->analysis, "a"), *b = word(run->analysis, "b");
+    if (bytes == 0) return;
+    words[0] = 0;
+    put_own(a, b, words, bytes);
+    size_t used = strlen(words);
+    snprintf(words + used, bytes - used, " → ");
+    put_own(b, a, words, bytes);
+}
+
 /* ---- what it found ---- */
 
 static void verdict(b1i_page *page, const b1i_report_run *run)
@@ -186,13 +228,15 @@ void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run)
 {
     const json_t *a = run->analysis;
     double speedup = b1i_report_number(a, "speedup"), sessions_run = b1i_report_number(a, "sessions");
+    char words[300];
+    b1i_ab_difference(run, words, sizeof words);
     if (strcmp(word(a, "verdict"), "ok") == 0 && isfinite(speedup))
         b1i_page_claim(page, run, "analysis.json plan.json",
-                       "%s at context %.0f: B (%s) is %.3f times as fast as A (%s), 95 %% interval %.3f to %.3f over "
-                       "%.0f sessions.",
-                       word(a, "model"), b1i_report_number(a, "context"), word(a, "b"), speedup, word(a, "a"),
-                       bound(run, "interval", 0), bound(run, "interval", 1), sessions_run);
+                       "%s at context %.0f, %s: B is %.3f times as fast as A, 95 %% interval %.3f to %.3f over %.0f "
+                       "sessions.",
+                       word(a, "model"), b1i_report_number(a, "context"), words, speedup, bound(run, "interval", 0),
+                       bound(run, "interval", 1), sessions_run);
     else
-        b1i_page_claim(page, run, "analysis.json plan.json", "%s at context %.0f: no claim; the verdict is “%s”.",
-                       word(a, "model"), b1i_report_number(a, "context"), word(a, "verdict"));
+        b1i_page_claim(page, run, "analysis.json plan.json", "%s at context %.0f, %s: no claim; the verdict is “%s”.",
+                       word(a, "model"), b1i_report_number(a, "context"), words, word(a, "verdict"));
 }

@@ -42,7 +42,8 @@ static void page_head(b1i_page *page, const b1i_report_run *runs, size_t count)
     b1i_text_put(html, "<p class=\"lead\">Every number leads to the file that it is from; every "
                        "directory was verified when this page was made.</p>\n<nav aria-label=\"Runs\"><ol>\n");
     for (size_t i = 0; i < count; i++)
-        b1i_html(html, "<li><a href=\"#run-%d\">%s</a></li>\n", runs[i].number, runs[i].experiment);
+        b1i_html(html, "<li><a href=\"#run-%d\">%s%s%s</a></li>\n", runs[i].number, runs[i].experiment,
+                 runs[i].sort == b1i_report_lab ? "" : " ", runs[i].sort == b1i_report_lab ? "" : runs[i].name);
     if (any_study(runs, count)) b1i_text_put(html, "<li><a href=\"#together\">Together</a></li>\n");
     b1i_text_put(html, "<li><a href=\"#scope\">Scope</a></li>\n<li><a "
                        "href=\"#claims\">Claims</a></li>\n</ol></nav>\n</header>\n<main>\n");
@@ -80,7 +81,9 @@ static b1_status put_study(b1i_page *page, const b1i_report_run *run, const b1i_
     B1I_TRY(b1i_page_draw(page, run, figures, false, folder, err));
     b1i_text_put(&page->html, "<h3>Tables</h3>\n");
     b1i_page_study(page, run);
+    b1i_text_put(&page->html, "<p class=\"note\">As CSV:");
     for (int i = 0; i < 4; i++) B1I_TRY(b1i_page_list_csv(page, run, lists[i], folder, err));
+    b1i_text_put(&page->html, ".</p>\n");
     b1i_page_steps(page, run);
 fail:
     return st;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_WIDTH = 760, ROW = 21, AROUND = 64, KEY_LINE = 19, WIDTH = 490, HEIGHT = 350, TICKS_MOST = 16 };
+enum { WIDE = 760, ROW = 21, FOOT = 52, KEY_LINE = 19, WIDTH = 490, HEIGHT = 320, TICKS_MOST = 16 };
 
 void b1i_chart_begin(b1i_chart *c, b1i_plots *plots, b1i_plot_sort sort, const char *stem, const char *title)
 {
@@ -45,6 +45,7 @@ static void put_title(b1i_chart *c, const char *title)
         b1i_text_put(&c->plot, " title ");
         b1i_text_put(&c->plot, b1i_text_get(&quoted));
         c->titles++;
+        if (strlen(title) > c->longest) c->longest = strlen(title);
     }
     c->plot.broken |= quoted.broken;
     b1i_text_free(&quoted);
@@ -65,9 +66,8 @@ void b1i_chart_head(b1i_chart *c, const char *words)
     c->rows++;
     b1i_text_put(&c->labels, "set label ");
     b1i_plot_quote(&c->labels, words);
-    b1i_text_printf(&c->labels,
-                    " at graph 0, first %d left offset 0.6,0 font 'sans-serif:Bold,13' textcolor rgb '%s'\n", -c->rows,
-                    b1i_ink_color);
+    b1i_text_printf(&c->labels, " at screen 0.012, first %d left font 'sans-serif:Bold,13' textcolor rgb '%s'\n",
+                    -c->rows, b1i_ink_color);
 }
 
 void b1i_chart_row(b1i_chart *c, const char *words)
@@ -113,6 +113,25 @@ void b1i_chart_at(b1i_chart *c, double value)
                     value, b1i_muted_color);
 }
 
+void b1i_chart_include(b1i_chart *c, double value) { widen(c, value); }
+
+/* The head of the script, with a key above a plot of `inner` pixels: in two columns where its words have room. */
+static void begin_script(b1i_chart *c, int width, int inner)
+{
+    b1i_plot *f = c->figure;
+    const bool two = c->titles > 3 && (int)c->longest * 8 + 60 < width / 2;
+    const int lines = two ? (c->titles + 1) / 2 : c->titles, top = lines ? 14 + KEY_LINE * lines : 14;
+    const int height = top + inner + FOOT;
+    b1i_plot_head(f, width, height);
+    if (lines)
+        b1i_text_printf(&f->script, "set key at screen 0.012, screen %.4f left top vertical maxrows %d\n",
+                        1 - 4.0 / height, lines);
+    else
+        b1i_text_put(&f->script, "unset key\n");
+    b1i_text_printf(&f->script, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n", 1 - (double)top / height,
+                    (double)FOOT / height);
+}
+
 static b1_status finish(b1i_chart *c, b1_error *err)
 {
     b1_status st = B1_OK;
@@ -136,8 +155,7 @@ b1_status b1i_chart_rows_end(b1i_chart *c, const char *axis, bool tight, b1_erro
     b1i_plot *f = c->figure;
     if (!f) return finish(c, err);
     f->wide = true;
-    b1i_plot_head(f, ROWS_WIDTH, AROUND + ROW * c->rows + KEY_LINE * ((c->titles + 1) / 2));
-    b1i_text_put(&f->script, c->titles ? "" : "unset key\n");
+    begin_script(c, WIDE, ROW * c->rows + 12);
     b1i_text_put(&f->script, "set xlabel ");
     b1i_plot_quote(&f->script, axis);
     b1i_text_printf(&f->script, "\nset yrange [%.1f:-0.4]\nset ytics scale 0 (%s)\n%s", -c->rows - 0.6,
@@ -196,7 +214,8 @@ b1_status b1i_chart_points_end(b1i_chart *c, const b1i_axes *axes, b1_error *err
 {
     b1i_plot *f = c->figure;
     if (!f) return finish(c, err);
-    b1i_plot_head(f, WIDTH, HEIGHT + KEY_LINE * (c->titles / 2));
+    f->wide = axes->wide;
+    begin_script(c, axes->wide ? WIDE : WIDTH, axes->wide ? HEIGHT + 40 : HEIGHT);
     b1i_text_put(&f->script, "set xlabel ");
     b1i_plot_quote(&f->script, axes->x);
     b1i_text_put(&f->script, "\nset ylabel ");

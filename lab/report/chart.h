@@ -16,8 +16,8 @@ typedef struct b1i_chart {
     b1i_text plot;    /* what the script draws, block by block */
     b1i_text ticks, labels;
     int blocks, rows, titles; /* titles: entries of the key */
+    size_t longest;           /* of them, bytes */
     double least, most, x_least, x_most;
-    bool line; /* the last series joins its points */
 } b1i_chart;
 
 /* How a mark looks: its entry in the key (NULL or one that is there already: none), its colour (of the series, or
@@ -39,10 +39,14 @@ void b1i_chart_mark(b1i_chart *c, b1i_look look, double value, double low, doubl
 void b1i_chart_box(b1i_chart *c, b1i_look look, double from, double to);
 /* A dotted line at `value`, across all rows; before the end. */
 void b1i_chart_at(b1i_chart *c, double value);
+/* The range has `value` in it: of rows, of y. */
+void b1i_chart_include(b1i_chart *c, double value);
 /* From zero, or `tight` around what was drawn; logarithmic where it spans much. */
 b1_status b1i_chart_rows_end(b1i_chart *c, const char *axis, bool tight, b1_error *err);
 
 /* ---- points ---- */
+/* As many series as can be told from each other. */
+enum { B1I_CHART_SERIES = 8 };
 /* A series, whose points follow; `line` joins them, with the dash of `look.shape`. */
 void b1i_chart_series(b1i_chart *c, b1i_look look, bool line);
 void b1i_chart_point(b1i_chart *c, double x, double y, double low, double high);
@@ -51,6 +55,7 @@ typedef struct b1i_axes {
     bool log_x, log_y, ticks_at_points; /* of x */
     const char *guide;                  /* a gnuplot function of x that is drawn dotted; NULL: none */
     bool tight;                         /* y need not begin at zero */
+    bool wide;                          /* the figure takes the page's width */
 } b1i_axes;
 b1_status b1i_chart_points_end(b1i_chart *c, const b1i_axes *axes, b1_error *err);
 

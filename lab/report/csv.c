@@ -96,8 +96,7 @@ b1_status b1i_page_list_csv(b1i_page *page, const b1i_report_run *run, const cha
     b1_status st = b1i_page_file(folder, list, ".csv", &csv, err);
     b1i_text_free(&csv);
     if (st != B1_OK) return st;
-    b1i_html(&page->html, "<p class=\"note\">All %s of the analysis as ", list);
-    b1i_page_beside(page, run, list, ".csv", "CSV");
-    b1i_text_put(&page->html, ".</p>\n");
+    b1i_text_put(&page->html, " ");
+    b1i_page_beside(page, run, list, ".csv", list);
     return B1_OK;
 }

@@ -186,7 +186,7 @@ static void put_ab(beside *b, const b1i_report_run *run, const json_t *row, size
     char words[300];
     row_begins(b, run, "analysis.json", row, index);
     b1i_page_number(b->page, run, "analysis.json", value, 3);
-    snprintf(words, sizeof words, "%.120s → %.120s", word(run->analysis, "a"), word(run->analysis, "b"));
+    b1i_ab_difference(run, words, sizeof words);
     b1i_page_words(b->page, words);
     b1i_html(&b->page->html, "<td>%s</td><td></td><td></td></tr>\n", b1i_report_run_device(run));
 }

@@ -98,7 +98,7 @@ b1_status b1i_page_decode(b1i_page *page, const b1i_report_run *runs, size_t cou
 
 /* ---- study.c, steps.c: a study ---- */
 void b1i_page_study(b1i_page *page, const b1i_report_run *run);
-/* A table of the analysis as a CSV beside the page, with a link to it; nothing where it has no rows. */
+/* A list of the analysis as a CSV beside the page, and a link to it; nothing where it has no rows. */
 b1_status b1i_page_list_csv(b1i_page *page, const b1i_report_run *run, const char *list, const char *folder,
                             b1_error *err);
 void b1i_page_steps(b1i_page *page, const b1i_report_run *run); /* profile, jitter, energy */
@@ -106,6 +106,8 @@ void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run);
 
 /* ---- ab.c: an A/B ---- */
 void b1i_page_ab(b1i_page *page, const b1i_report_run *run);
+/* What A has and B has not, "→", and the other way round, of their settings: "executor=fused_stream → …". */
+void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes);
 void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run);
 
 /* ---- scope.c: the end ---- */

@@ -67,7 +67,7 @@ static b1_status draw(const b1i_report_run *run, bool host, const char *panel, b
                         "from p10 to p90.",
                         host ? "one layer from its submission to its completion"
                              : "the device interval of a graph over its layers");
-    const b1i_axes axes = {"context", "µs a layer", true, true, true, NULL, false};
+    const b1i_axes axes = {.x = "context", .y = "µs a layer", .log_x = true, .log_y = true, .ticks_at_points = true};
     return b1i_chart_points_end(&c, &axes, err);
 }
 

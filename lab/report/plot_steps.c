@@ -69,37 +69,48 @@ static b1_status draw_profiles(const b1i_report_run *run, b1i_plots *plots, b1_e
 
 /* ---- jitter ---- */
 
+static b1_status end_jitter(b1i_chart *c, b1_error *err)
+{
+    const b1i_axes axes = {.x = "ms a step", .y = "steps", .log_x = true, .log_y = true, .wide = true};
+    if (c->figure)
+        b1i_text_put(&c->figure->description,
+                     "How many steps took how long: a point for each bin of 1 %, by milliseconds. The percentiles "
+                     "stand in the table \"Jitter\".");
+    return b1i_chart_points_end(c, &axes, err);
+}
+
+static void put_histogram(b1i_chart *c, const b1i_report_group *g, const json_t *list, int series)
+{
+    const json_t *bin;
+    char name[160], words[260];
+    size_t i;
+    group_name(g, name, sizeof name);
+    snprintf(words, sizeof words, "%.60s, %s", g->executor, name);
+    b1i_chart_series(c, (b1i_look){words, series, series % 4, false}, false);
+    json_array_foreach(list, i, bin)
+    {
+        double from = b1i_report_number(bin, "from_ms"), to = b1i_report_number(bin, "to_ms");
+        double steps = b1i_report_number(bin, "steps");
+        if (steps > 0) b1i_chart_point(c, (from + to) / 2, steps, NAN, NAN);
+    }
+}
+
 static b1_status draw_jitter(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
+    b1_status st = B1_OK;
     b1i_chart c = {0};
     int series = 0;
     for (size_t i = 0; i < run->group_count; i++) {
-        const b1i_report_group *g = &run->groups[i];
-        const json_t *list = b1i_report_at(g->cell, "jitter.histogram"), *bin;
-        char name[160], words[260];
-        size_t k;
-        if (json_array_size(list) == 0) continue;
-        if (!series) b1i_chart_begin(&c, plots, b1i_plot_jitter, "jitter", "Steps by their time");
-        group_name(g, name, sizeof name);
-        snprintf(words, sizeof words, "%.60s, %s", g->executor, name);
-        b1i_chart_series(&c, (b1i_look){words, series, series / 8, false}, false);
-        series++;
-        json_array_foreach(list, k, bin)
-        {
-            double from = b1i_report_number(bin, "from_ms"), to = b1i_report_number(bin, "to_ms");
-            double steps = b1i_report_number(bin, "steps");
-            if (steps > 0) b1i_chart_point(&c, (from + to) / 2, steps, NAN, NAN);
-        }
+        const json_t *list = b1i_report_at(run->groups[i].cell, "jitter.histogram");
+        if (!(b1i_report_number(json_array_get(list, 0), "steps") > 0)) continue;
+        if (series && series % B1I_CHART_SERIES == 0) B1I_TRY(end_jitter(&c, err));
+        if (series % B1I_CHART_SERIES == 0)
+            b1i_chart_begin(&c, plots, b1i_plot_jitter, "jitter", "Steps by their time");
+        put_histogram(&c, &run->groups[i], list, series++);
     }
-    if (!series) return B1_OK;
-    if (c.figure) {
-        b1i_text_put(&c.figure->description,
-                     "How many steps took how long: a point for each bin of 1 %, by milliseconds. The percentiles "
-                     "stand in the table \"Jitter\".");
-        c.figure->wide = true;
-    }
-    const b1i_axes axes = {"ms a step", "steps", true, true, false, NULL, false};
-    return b1i_chart_points_end(&c, &axes, err);
+    return series ? end_jitter(&c, err) : B1_OK;
+fail:
+    return st;
 }
 
 b1_status b1i_plot_steps(const b1i_report_run *run, b1i_plots *plots, b1_error *err)

@@ -104,10 +104,21 @@ static bool has_ratio(const b1i_report_run *run, const b1i_report_group *g)
     return measured(run, g) && isfinite(g->r_ceiling);
 }
 
+/* Whether the figure that group `first` begins has several contexts. */
+static bool several_contexts(const b1i_report_run *run, size_t first)
+{
+    for (size_t i = first; i < run->group_count; i++)
+        if (has_ratio(run, &run->groups[i]) && b1i_report_group_beside(&run->groups[i], &run->groups[first]) &&
+            run->groups[i].context != run->groups[first].context)
+            return true;
+    return false;
+}
+
 static b1_status draw_ratio(const b1i_report_run *run, size_t first, b1i_plots *plots, b1_error *err)
 {
     b1i_chart c;
     char title[2 * B1I_REPORT_WORDS];
+    if (!several_contexts(run, first)) return B1_OK;
     title_of(title, sizeof title, "R_ceiling by context", &run->groups[first]);
     b1i_chart_begin(&c, plots, b1i_plot_ratio, "ratio", title);
     for (size_t i = first; i < run->group_count; i++) {
@@ -124,7 +135,8 @@ static b1_status draw_ratio(const b1i_report_run *run, size_t first, b1i_plots *
         b1i_text_put(&c.figure->description,
                      "The share of a step that memory at its measured speed accounts for, over the context, a line for "
                      "each executor.");
-    const b1i_axes axes = {"context", "R_ceiling", true, false, true, "1", false};
+    b1i_chart_include(&c, 1);
+    const b1i_axes axes = {.x = "context", .y = "R_ceiling", .log_x = true, .ticks_at_points = true, .guide = "1"};
     return b1i_chart_points_end(&c, &axes, err);
 }
 
@@ -152,33 +164,46 @@ static bool begins_gain(const b1i_report_run *run, size_t i)
     return true;
 }
 
+static b1_status end_graphs(b1i_chart *c, b1_error *err)
+{
+    const b1i_axes axes = {.x = "context",
+                           .y = "stream / graph",
+                           .log_x = true,
+                           .ticks_at_points = true,
+                           .guide = "1",
+                           .tight = true,
+                           .wide = true};
+    if (c->figure)
+        b1i_text_put(&c->figure->description,
+                     "The step launched kernel by kernel over the step of the same kernels as one graph, by context.");
+    b1i_chart_include(c, 1);
+    return b1i_chart_points_end(c, &axes, err);
+}
+
 static b1_status draw_graphs(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
+    b1_status st = B1_OK;
     b1i_chart c = {0};
     int series = 0;
     for (size_t i = 0; i < run->group_count; i++) {
         const b1i_report_group *g = &run->groups[i];
         char words[2 * B1I_REPORT_WORDS];
         if (!begins_gain(run, i)) continue;
-        if (!series)
+        if (series && series % B1I_CHART_SERIES == 0) B1I_TRY(end_graphs(&c, err));
+        if (series % B1I_CHART_SERIES == 0)
             b1i_chart_begin(&c, plots, b1i_plot_graphs, "graphs", "What a graph gains over a stream, by context");
         snprintf(words, sizeof words, "%s, %s, %.*s, batch %d", g->model, g->weights,
                  (int)(strlen(g->executor) - strlen("_stream")), g->executor, g->batch);
-        b1i_chart_series(&c, (b1i_look){words, series, series / 8, false}, true);
+        b1i_chart_series(&c, (b1i_look){words, series, series % 4, false}, true);
         series++;
         for (size_t k = i; k < run->group_count; k++) {
             const b1i_report_group *p = &run->groups[k], *o = graph_of(run, p);
             if (o && same_gain(p, g)) b1i_chart_point(&c, p->context, p->t_obs_ms / o->t_obs_ms, NAN, NAN);
         }
     }
-    if (!series) return B1_OK;
-    if (c.figure) {
-        b1i_text_put(&c.figure->description,
-                     "The step launched kernel by kernel over the step of the same kernels as one graph, by context.");
-        c.figure->wide = true;
-    }
-    const b1i_axes axes = {"context", "stream / graph", true, false, true, "1", true};
-    return b1i_chart_points_end(&c, &axes, err);
+    return series ? end_graphs(&c, err) : B1_OK;
+fail:
+    return st;
 }
 
 /* ---- formats ---- */
@@ -225,39 +250,51 @@ static bool same_batches(const json_t *a, const json_t *b)
     return true;
 }
 
+static b1_status end_batch(b1i_chart *c, b1_error *err)
+{
+    const b1i_axes axes = {
+        .x = "sequences a step", .y = "throughput over batch 1", .ticks_at_points = true, .guide = "x", .wide = true};
+    if (c->figure)
+        b1i_text_put(&c->figure->description,
+                     "Tokens a second over those of batch 1, by batch; on the dotted line a batch is free.");
+    return b1i_chart_points_end(c, &axes, err);
+}
+
+static void batch_series(b1i_chart *c, const json_t *list, size_t first, int series)
+{
+    const json_t *row = json_array_get(list, first);
+    const char *model = b1i_report_string(row, "model"), *executor = b1i_report_string(row, "executor");
+    const char *weights = b1i_report_string(row, "weights");
+    char words[2 * B1I_REPORT_WORDS];
+    snprintf(words, sizeof words, "%.60s, %.20s, %.40s, context %.0f", model ? model : "", weights ? weights : "",
+             executor ? executor : "", b1i_report_number(row, "context"));
+    b1i_chart_series(c, (b1i_look){words, series, mark_of(executor ? executor : ""), false}, true);
+    b1i_chart_point(c, 1, 1, NAN, NAN);
+    for (size_t k = first; k < json_array_size(list); k++) {
+        const json_t *p = json_array_get(list, k);
+        if (same_batches(p, row) && b1i_report_number(p, "batch") > 1)
+            b1i_chart_point(c, b1i_report_number(p, "batch"), b1i_report_number(p, "throughput"), NAN, NAN);
+    }
+}
+
 static b1_status draw_batch(const b1i_report_run *run, b1i_plots *plots, b1_error *err)
 {
+    b1_status st = B1_OK;
     const json_t *list = json_object_get(run->analysis, "batch");
-    size_t count = json_array_size(list);
     int series = 0;
-    b1i_chart c;
-    if (count == 0) return B1_OK;
-    b1i_chart_begin(&c, plots, b1i_plot_batch, "batch", "Throughput by batch, over that of batch 1");
-    for (size_t i = 0; i < count; i++) {
-        const json_t *row = json_array_get(list, i);
-        const char *model = b1i_report_string(row, "model"), *executor = b1i_report_string(row, "executor");
-        char words[2 * B1I_REPORT_WORDS];
+    b1i_chart c = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
         bool told = false;
-        for (size_t k = 0; k < i; k++) told |= same_batches(json_array_get(list, k), row);
+        for (size_t k = 0; k < i; k++) told |= same_batches(json_array_get(list, k), json_array_get(list, i));
         if (told) continue;
-        snprintf(words, sizeof words, "%.60s, %.40s, context %.0f", model ? model : "", executor ? executor : "",
-                 b1i_report_number(row, "context"));
-        b1i_chart_series(&c, (b1i_look){words, series, mark_of(executor ? executor : ""), false}, true);
-        series++;
-        b1i_chart_point(&c, 1, 1, NAN, NAN);
-        for (size_t k = i; k < count; k++) {
-            const json_t *p = json_array_get(list, k);
-            if (same_batches(p, row) && b1i_report_number(p, "batch") > 1)
-                b1i_chart_point(&c, b1i_report_number(p, "batch"), b1i_report_number(p, "throughput"), NAN, NAN);
-        }
+        if (series && series % B1I_CHART_SERIES == 0) B1I_TRY(end_batch(&c, err));
+        if (series % B1I_CHART_SERIES == 0)
+            b1i_chart_begin(&c, plots, b1i_plot_batch, "batch", "Throughput by batch, over that of batch 1");
+        batch_series(&c, list, i, series++);
     }
-    if (c.figure) {
-        b1i_text_put(&c.figure->description,
-                     "Tokens a second over those of batch 1, by batch; on the dotted line a batch is free.");
-        c.figure->wide = true;
-    }
-    const b1i_axes axes = {"sequences a step", "throughput over batch 1", false, false, true, "x", false};
-    return b1i_chart_points_end(&c, &axes, err);
+    return series ? end_batch(&c, err) : B1_OK;
+fail:
+    return st;
 }
 
 /* ---- all ---- */

@@ -158,19 +158,16 @@ static b1_status draw_floors(const together *t, b1i_plots *plots, b1_error *err)
     for (int datasheet = 1; datasheet >= 0; datasheet--)
         for (int i = 0; i < count; i++) put_executor(&c, t, names[i], i, datasheet);
     put_published_floors(&c, t);
-    if (c.figure) {
-        c.figure->wide = true;
+    if (c.figure)
         b1i_text_put(&c.figure->description,
                      "The share of a step that the bytes explain, over the bandwidth of the device: a point for each "
                      "executor and device, the published ones beside.");
-    }
-    const b1i_axes axes = {"GB/s: of the datasheet; of the measured ceiling where open",
-                           "share of the step",
-                           true,
-                           false,
-                           false,
-                           "1",
-                           false};
+    b1i_chart_include(&c, 1);
+    const b1i_axes axes = {.x = "GB/s: of the datasheet; of the measured ceiling where open",
+                           .y = "share of the step",
+                           .log_x = true,
+                           .guide = "1",
+                           .wide = true};
     return b1i_chart_points_end(&c, &axes, err);
 }
 
@@ -220,9 +217,9 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
         if (!has_speedup(run)) continue;
         if (!any) b1i_chart_begin(&c, plots, b1i_plot_intervals, "intervals", "Speed-ups of B over A");
         any = true;
-        snprintf(words, sizeof words, "%.40s at %.0f, %.60s: %.70s → %.70s", word(run->analysis, "model"),
-                 b1i_report_number(run->analysis, "context"), b1i_report_run_device(run), word(run->analysis, "a"),
-                 word(run->analysis, "b"));
+        snprintf(words, sizeof words, "%.40s at %.0f, %.40s: ", word(run->analysis, "model"),
+                 b1i_report_number(run->analysis, "context"), b1i_report_run_device(run));
+        b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_head(&c, words);
         snprintf(words, sizeof words, "%.0f sessions, %s", b1i_report_number(run->analysis, "sessions"),
                  word(run->analysis, "verdict"));
@@ -256,8 +253,9 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
         double low, high;
         if (!has_speedup(run)) continue;
         ab_bounds(run, &low, &high);
-        snprintf(words, sizeof words, "%.60s at %.0f", word(run->analysis, "model"),
+        snprintf(words, sizeof words, "%.40s at %.0f: ", word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"));
+        b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_series(&c, (b1i_look){words, (int)r, (int)r / 8 % 4, false}, false);
         b1i_chart_point(&c, b1i_report_number(run->analysis, "a_ms.mean"), b1i_report_number(run->analysis, "speedup"),
                         low, high);
@@ -265,11 +263,11 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
     b1i_chart_series(&c, (b1i_look){"published (H100, L4)", B1I_CHART_MUTED, 1, true}, false);
     b1i_chart_point(&c, 14.83, 1.259, 1.253, 1.267);
     b1i_chart_point(&c, 64.48, 1.028, NAN, NAN);
-    if (c.figure) {
-        c.figure->wide = true;
+    if (c.figure)
         b1i_text_put(&c.figure->description, "The speed-ups of the A/B runs over the milliseconds of a step of A.");
-    }
-    const b1i_axes axes = {"ms a step of A", "A / B", true, false, false, "1", true};
+    b1i_chart_include(&c, 1);
+    const b1i_axes axes = {
+        .x = "ms a step of A", .y = "A / B", .log_x = true, .guide = "1", .tight = true, .wide = true};
     return b1i_chart_points_end(&c, &axes, err);
 }
 
