@@ -87,16 +87,16 @@ static void split(const recording *r, b1i_step_record *records, b1i_step_seen *s
     }
 }
 
-/* The host's part of each step: in calls that launch, and from the last of them to the step's end. */
-static void host_times(const recording *r, double *launch_ns, double *sync_ns)
+/* The host's part of a step: in calls that launch, and from the last of them to the step's end; −1: not seen. */
+static void host_times(const recording *r, int step, double *launch_ns, double *sync_ns)
 {
-    for (int s = 0; s < r->steps; s++) launch_ns[s] = sync_ns[s] = -1;
+    *launch_ns = *sync_ns = -1;
     for (size_t i = 0; i < r->seen.count; i++) {
         const b1i_gpu_activity *a = &r->seen.items[i];
-        const int s = step_of(r, a);
-        if (s < 0 || a->begin_ns > r->windows[s].end || a->did != b1i_gpu_did_launch) continue;
-        launch_ns[s] = (launch_ns[s] < 0 ? 0 : launch_ns[s]) + (double)(a->end_ns - a->begin_ns);
-        sync_ns[s] = r->windows[s].end > a->end_ns ? (double)(r->windows[s].end - a->end_ns) : 0;
+        const uint64_t end = r->windows[step].end;
+        if (a->did != b1i_gpu_did_launch || a->begin_ns > end || step_of(r, a) != step) continue;
+        *launch_ns = (*launch_ns < 0 ? 0 : *launch_ns) + (double)(a->end_ns - a->begin_ns);
+        *sync_ns = end > a->end_ns ? (double)(end - a->end_ns) : 0;
     }
 }
 
@@ -106,7 +106,7 @@ static b1_status record_calls(const recording *kernels, double *launch_ns, doubl
     double step_ns[CALL_STEPS];
     recording r = {kernels->source, kernels->gpu, CALL_STEPS, windows, step_ns, {0}};
     b1_status st = record(&r, true, err);
-    if (st == B1_OK) host_times(&r, launch_ns, sync_ns);
+    for (int i = 0; st == B1_OK && i < CALL_STEPS; i++) host_times(&r, i, &launch_ns[i], &sync_ns[i]);
     b1i_gpu_activities_free(&r.seen);
     return st;
 }
