@@ -334,7 +334,7 @@ static void what_it_leaves_running_is_ended(void **state)
     char body[300];
     (void)snprintf(body, sizeof body, "hello; sleep 100 & echo $! >%s; steps 0 8", at("left"));
     uint64_t began = b1i_now_ns();
-    b1i_stack_result r = run(body); /* although its stdout is still open there */
+    b1i_stack_result r = run_well(body); /* although its stdout is still open there */
     assert_true(b1i_now_ns() - began < 20000000000u);
     b1i_stack_result_free(&r);
     assert_false(alive("left"));

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from importlib import metadata
 
 
 class Refusal(Exception):
@@ -33,14 +34,25 @@ class Harness:
         sys.stdout = sys.stderr
         line = sys.stdin.readline()
         self.cell = json.loads(line)
+        self.who = {}
 
     def say(self, answer):
         data = (json.dumps(answer, separators=(",", ":"), default=str) + "\n").encode()
         while data:
             data = data[os.write(self.fd, data):]
 
-    def hello(self, stack, version, **facts):
-        self.say({"stack": stack, "version": version, **facts})
+    def is_called(self, stack, *packages):
+        """Its name, and its version from those of packages, which need not be loaded for that."""
+        versions = []
+        for name in packages:
+            try:
+                versions.append(f"{name} {metadata.version(name)}")
+            except metadata.PackageNotFoundError:
+                versions.append(f"{name} none")
+        self.who = {"stack": stack, "version": ", ".join(versions)[:64]}
+
+    def hello(self, **facts):
+        self.say({**self.who, **facts})
 
     def steps(self, step, between=None):
         """Runs all steps of the cell, one call of `step` each, which returns when its result is there; `between` puts
@@ -70,6 +82,14 @@ def warm(step, between, seconds, least):
     return count
 
 
+def is_tied(cell):
+    """Whether embedding and head are one matrix: then the model has one of them fewer."""
+    s = cell["shape"]
+    embedding = s["vocab"] * s["hidden"]
+    layer = s["hidden"] * s["head_dim"] * 2 * (s["heads"] + s["kv_heads"]) + 3 * s["hidden"] * s["ffn"]
+    return 0 < cell.get("parameters", 0) < layer * s["layers"] + 1.5 * embedding
+
+
 def one_line(text):
     return " ".join(str(text).split())
 
@@ -91,10 +111,12 @@ def serve(measure, args):
     harness = Harness()
     try:
         measure(harness, args)
+    except BrokenPipeError:  # nobody listens any more
+        os._exit(1)
     except BaseException as error:  # an interrupt too: the harness waits for a word
         if not isinstance(error, Refusal):
             traceback.print_exc()
         status, message = status_of(error)
-        harness.say({"status": status, "message": message})
+        harness.say({**harness.who, "status": status, "message": message})
     sys.stderr.flush()
     os._exit(0)

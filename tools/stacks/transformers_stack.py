@@ -91,14 +91,6 @@ def leave_out(args, cell):
 # ---- the model ----
 
 
-def is_tied(cell):
-    """Whether embedding and head are one matrix: then the model has one of them fewer."""
-    s = cell["shape"]
-    embedding = s["vocab"] * s["hidden"]
-    layer = s["hidden"] * s["head_dim"] * 2 * (s["heads"] + s["kv_heads"]) + 3 * s["hidden"] * s["ffn"]
-    return cell.get("parameters", 0) < layer * s["layers"] + 1.5 * embedding if cell.get("parameters") else False
-
-
 def config_of(cell, kind):
     s = cell["shape"]
     rope = next(value for start, value in ROPES.items() if cell["model"].startswith(start))
@@ -106,7 +98,7 @@ def config_of(cell, kind):
     return kind(vocab_size=s["vocab"], hidden_size=s["hidden"], intermediate_size=s["ffn"], num_hidden_layers=s["layers"],
                 num_attention_heads=s["heads"], num_key_value_heads=s["kv_heads"], head_dim=s["head_dim"],
                 max_position_embeddings=max(131072, cell["context"]), rope_parameters=dict(rope),
-                tie_word_embeddings=is_tied(cell), pad_token_id=None, bos_token_id=None, eos_token_id=None, **extra)
+                tie_word_embeddings=protocol.is_tied(cell), pad_token_id=None, bos_token_id=None, eos_token_id=None, **extra)
 
 
 def register_attention(name):
@@ -331,6 +323,7 @@ def first_pass(decoder, args):
 def measure(harness, args):
     cell = harness.cell
     args.mask = args.mask or ("auto" if args.attention == "default" else "none")
+    harness.is_called(name_of(args), "transformers", "torch")
     check(args, cell)
     leave_out(args, cell)
     import torch
@@ -346,10 +339,9 @@ def measure(harness, args):
         attention = first_pass(decoder, args)
         step = decoder.prepare()
         warmed = protocol.warm(step, decoder.rewind, args.warm, 3)
-        harness.hello(name_of(args), f"{transformers.__version__}, torch {torch.__version__}", attention=attention,
-                      cache=args.cache, mask="none" if args.cache == "dynamic" else args.mask, warmed_steps=warmed,
-                      weight_bytes=weight_bytes(decoder.model), weights=cell["weights"], values="random",
-                      cuda=torch.version.cuda, finite=bool(decoder.logits.isfinite().all()))
+        harness.hello(attention=attention, cache=args.cache, mask="none" if args.cache == "dynamic" else args.mask,
+                      warmed_steps=warmed, weight_bytes=weight_bytes(decoder.model), weights=cell["weights"],
+                      values="random", cuda=torch.version.cuda, finite=bool(decoder.logits.isfinite().all()))
         times = harness.steps(step, decoder.rewind)
         if cell.get("profile"):
             import torch_profile
