@@ -226,6 +226,12 @@ static void of_the_cpu(void **state)
     assert_false(b1i_step_profile_same(json, other));
     json_decref(json);
     json_decref(other);
+    json = profile_of(engine, "fused", 2);
+    other = profile_of(engine, "fused", 1);
+    assert_true(json_is_true(json_object_get(json, "found")) && number(json, "batch") == 2);
+    assert_true(b1i_step_profile_same(json, other));
+    json_decref(json);
+    json_decref(other);
     json = kernels_of(engine, "fused", 3);
     assert_true(json_is_null(json)); /* it has no third layer */
     assert_int_equal(b1i_step_profile(engine, &how, 0, 32, 0, 4, &json, &err), B1_ARGUMENT);
