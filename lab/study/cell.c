@@ -5,6 +5,7 @@
 #include "lab/study/cell.h"
 
 #include "lab/files.h"
+#include "lab/jitter.h"
 #include "lab/machine.h"
 #include "lab/modes.h"
 #include "lab/stats.h"
@@ -294,6 +295,8 @@ void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line
     } else if (strcmp(status, "ok") == 0) {
         check_figures(&c);
         if (json_object_get(cell, "harness_ns")) check_harness(&c);
+        if (json_is_object(json_object_get(cell, "jitter")))
+            b1i_jitter_check(json_object_get(cell, "jitter"), say, user);
     } else if (!json_is_string(json_object_get(cell, "message")) || json_is_number(json_object_get(cell, "t_obs_ms")) ||
                json_array_size(json_object_get(cell, "slices"))) {
         differs(&c, "its status is %s, yet it has figures or says no reason", status);

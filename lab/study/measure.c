@@ -237,18 +237,18 @@ static void measure_session(b1i_subject *s, b1_session *const *sessions, const b
     m->kernels = b1i_step_kernels(sessions[0], s->info.layers);
 }
 
-/* Steps that follow one another, in a pass of its own after the timing: about a second of them. One that fails leaves
+/* Steps that follow one another, in a pass of its own after the timing: about a second of them, or as many as the
+ * timing's where those are more. One that fails leaves
  * the cell as it is. */
 static b1_status measure_endurance(const b1i_subject *s, b1_session *const *sessions,
                                    const b1i_measure_options *options, b1i_measured *m, b1_error *err)
 {
     b1i_steps steps = {
         .sessions = sessions, .batch = m->setting->batch, .vocab = s->info.vocab, .context = m->setting->context};
-    double fit = ENDURANCE_MS / m->cell.result.t_obs_ms;
+    const double fit = ENDURANCE_MS / m->cell.result.t_obs_ms;
+    const int second = fit > ENDURANCE_MOST ? ENDURANCE_MOST : fit < ENDURANCE_LEAST ? ENDURANCE_LEAST : (int)fit;
     const b1i_endurance how = {.ordinal = s->ordinal,
-                               .steps = fit > ENDURANCE_MOST    ? ENDURANCE_MOST
-                                        : fit < ENDURANCE_LEAST ? ENDURANCE_LEAST
-                                                                : (int)fit,
+                               .steps = m->setting->steps > second ? m->setting->steps : second,
                                .cancelled = options->cancelled};
     b1_error why = {0};
     b1_status st = b1i_endure(&steps, &how, &m->jitter, &m->energy, &why);
