@@ -113,6 +113,7 @@ static void found(b1i_page *page, const b1i_report_run *run)
     b1i_page_number(page, run, ANALYSIS, b1i_report_number(a, "min"), 4);
     b1i_page_number(page, run, ANALYSIS, b1i_report_number(a, "max"), 4);
     b1i_text_put(&page->html, "</tr>\n");
+    found_row(page, run, "sessions that ran A first over the others", b1i_report_number(a, "order_effect"), NULL, 4);
     found_row(page, run, "difference, ms", b1i_report_number(a, "difference_ms"), "difference_interval", 4);
     b1i_page_body_end(page);
     b1i_text_put(&page->html,

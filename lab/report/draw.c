@@ -27,8 +27,8 @@ static const char *const captions[] = {
         "one.",
     [b1i_plot_causes] =
         "Weights, keys and values at the bandwidth that was measured between the steps; kernels beyond that where a "
-        "profiler saw them, in a pass of its own; launch is what the graph of the same kernels saved, so at most "
-        "that; the rest has no cause by measurement.",
+        "profile has their times, from a pass of its own; launch is what the graph of the same kernels saved, so at "
+        "most that; the rest has no cause by measurement.",
     [b1i_plot_ratio] = "The share of a step that memory at its measured speed accounts for; on the dotted line "
                        "nothing is left to gain but fewer bytes.",
     [b1i_plot_graphs] = "Ratios of medians from separate processes, without intervals: a claim needs an A/B.",

@@ -10,7 +10,7 @@
 #include <string.h>
 
 const char *const b1i_cause_names[b1i_causes] = {"weights at the ceiling", "keys and values at the ceiling",
-                                                 "kernels beyond that (profiler)", "launch, at most (stream − graph)",
+                                                 "kernels beyond that (by profile)", "launch, at most (stream − graph)",
                                                  "the rest"};
 
 static const char *word(const json_t *object, const char *key)
