@@ -24,7 +24,7 @@ typedef struct b1i_command {
 
 extern const b1i_command b1i_command_run, b1i_command_tokenize, b1i_command_inspect, b1i_command_bench,
     b1i_command_ceiling, b1i_command_devices, b1i_command_lab, b1i_command_study, b1i_command_ab, b1i_command_compare,
-    b1i_command_verify, b1i_command_report, b1i_command_completion;
+    b1i_command_explain, b1i_command_verify, b1i_command_report, b1i_command_completion;
 /* All of them, in the order the help lists them; ends with NULL. */
 extern const b1i_command *const b1i_commands[];
 

@@ -14,13 +14,9 @@
 #include <unistd.h>
 
 const b1i_command *const b1i_commands[] = {
-    &b1i_command_run,        &b1i_command_tokenize,
-    &b1i_command_inspect,    &b1i_command_bench,
-    &b1i_command_ceiling,    &b1i_command_devices,
-    &b1i_command_lab,        &b1i_command_study,
-    &b1i_command_ab,         &b1i_command_compare,
-    &b1i_command_verify,     &b1i_command_report,
-    &b1i_command_completion, NULL,
+    &b1i_command_run,     &b1i_command_tokenize, &b1i_command_inspect, &b1i_command_bench,      &b1i_command_ceiling,
+    &b1i_command_devices, &b1i_command_lab,      &b1i_command_study,   &b1i_command_ab,         &b1i_command_compare,
+    &b1i_command_explain, &b1i_command_verify,   &b1i_command_report,  &b1i_command_completion, NULL,
 };
 
 uint64_t b1i_command_start_ns;

@@ -57,6 +57,12 @@ b1i_profiled b1i_profiled_of(const json_t *profile)
         const char *name = json_string_value(json_object_get(kernel, "name"));
         *(name && strstr(name, "attention") ? &p.attention_ms : &p.others_ms) += number(kernel, "total_ns") / 1e6;
     }
+    /* Medians of each kernel need not add up to the median of all of them. */
+    const double all = number(profile, "kernel_ms"), sum = p.attention_ms + p.others_ms;
+    if (all > 0 && sum > 0) {
+        p.attention_ms *= all / sum;
+        p.others_ms *= all / sum;
+    }
     p.between_ms = number(profile, "gap_ms");
     p.overlap_ms = number(profile, "overlap_ms");
     p.whole_ms = number(profile, "profiled_ms");

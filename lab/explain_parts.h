@@ -85,6 +85,7 @@ typedef struct b1i_source {
     double flops;      /* of a step; 0: unknown */
     double need_bytes; /* of memory */
     int layers;
+    int launches; /* of a step that launches kernel by kernel: slow memory may hide what they cost; else 0 */
 } b1i_source;
 /* [{"gpu", "gbps", "fits", "t_ms": [low, high] (null where it does not fit), "how"}] for each of `gpus` but the
  * source's own; a new reference, NULL: no memory. */

@@ -6,6 +6,7 @@
  * FRACTION_LOW and FRACTION_HIGH, which where a GPU was measured are widened to its own. And how what this step takes
  * beyond memory behaves: it may stay as it is (waits, launches), or grow and shrink with the memory's time (streams
  * that do not run at full speed); the interval reaches from the better to the worse, with the spread of the steps here.
+ * Slow memory hides launches that a faster one uncovers: of a stream of launches there is KERNEL_MS more for each.
  * From a CPU nothing is known of a GPU's launches: then the interval begins at the datasheet's floor, and ends at
  * FRACTION_LOW of its bandwidth with KERNEL_MS for each kernel.
  */
@@ -39,7 +40,8 @@ static span from_gpu(const b1i_source *s, double bytes, double gbps)
     const double fast = bytes / (gbps * fmax(own, FRACTION_HIGH)) / 1e6,
                  slow = bytes / (gbps * fmin(own, FRACTION_LOW)) / 1e6;
     const double least = fmax(0, s->seen.p10_ms - memory), most = fmax(least, s->seen.p90_ms - memory);
-    return (span){fast + least * fmin(1, fast / memory), slow + most * fmax(1, slow / memory)};
+    const double hidden = fast < memory ? s->launches * KERNEL_MS : 0;
+    return (span){fast + least * fmin(1, fast / memory), slow + most * fmax(1, slow / memory) + hidden};
 }
 
 static span from_cpu(const b1i_source *s, double bytes, double gbps)
