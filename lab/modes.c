@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define APART  0.05 /* of the median: nearer levels are one */
-#define ASHMAN 4.0  /* distance of the means over the root of the mean variance; halves of a normal one have 2.65 */
+#define ASHMAN 4.5  /* distance of the means over the root of the mean variance; halves of a normal one have 2.65 */
 enum {
     COUNT_LEAST = 12,
     PART_LEAST = 5, /* a group has at least count / PART_LEAST steps */

@@ -3,7 +3,7 @@
  * Whether the steps of one cell have two levels or a trend: then their median is no figure to compare with another.
  *
  * Two levels: the steps fall into two groups (each at least a fifth of them) whose means lie more than 5 % of the
- * median apart, and far beyond what either varies by itself (a gap of at least 4 of their standard deviations between
+ * median apart, and far beyond what either varies by itself (a gap of at least 4.5 of their standard deviations between
  * the means, by Ashman's D, and an empty place between the groups that is wider than any within them). A trend: the
  * medians of the first, second and last third rise or fall one after the other, from first to last by more than 5 % of
  * the median and by more than p90 − p10 of either third.

@@ -24,7 +24,7 @@
 
 /* Of the buffer that the ceiling is read from: the bench's. Beside a stack, whose memory is not ours to take, a part of
  * what is free. */
-#define CEILING_MOST_BYTES     (1ull << 30)
+uint64_t b1i_subject_ceiling_bytes = 1ull << 30;
 #define GPU_CEILING_MOST_BYTES (2ull << 30)
 enum {
     CEILING_PART = 4,
@@ -45,6 +45,7 @@ struct b1i_subject {
     char uuid[48], binary[65];     /* uuid "": none */
     double peak_gbps, peak_tflops; /* 0: not known */
     b1_inspection *inspection;     /* NULL: not even that was possible */
+    bool foreign;                  /* the weights' format is a stack's own */
     b1_engine *engine;             /* NULL: of a stack */
     b1i_ceiling *ceiling;
     b1_model_info info; /* of the engine, else of the inspection */
@@ -95,7 +96,13 @@ static b1_status identify(b1i_subject *s, b1_error *err)
     s->info = (b1_model_info){.name = s->setting.model};
     st = s->setting.synthetic ? b1_inspect_synthetic(s->setting.model, s->setting.weights, &s->inspection, err)
                               : b1_inspect(s->setting.model, &s->inspection, err);
+    if (st == B1_ARGUMENT && s->setting.synthetic && s->setting.stack && s->setting.weights) {
+        /* Maybe a format that the stack alone has: then it says how many bytes its weights are. */
+        s->foreign = b1_inspect_synthetic(s->setting.model, NULL, &s->inspection, NULL) == B1_OK;
+        st = s->foreign ? B1_OK : st;
+    }
     if (st == B1_OK) b1_inspection_info(s->inspection, &s->info);
+    if (s->foreign) s->info.weight_bytes = s->info.stored_bytes = 0;
 fail:
     return st;
 }
@@ -124,7 +131,7 @@ static b1_status open_ceiling(b1i_subject *s, b1_error *err)
     if (s->ordinal != B1I_DEVICE_CPU)
         return b1i_ceiling_open_gpu(s->ordinal, GPU_CEILING_MOST_BYTES, part, &s->ceiling, err);
     uint64_t most = b1i_memory_available() / CEILING_PART;
-    return b1i_ceiling_open(most < CEILING_MOST_BYTES ? most : CEILING_MOST_BYTES, &s->ceiling, err);
+    return b1i_ceiling_open(most < b1i_subject_ceiling_bytes ? most : b1i_subject_ceiling_bytes, &s->ceiling, err);
 }
 
 /* *out is there, and to be closed, also where opening failed, but for a lack of memory for itself. */
@@ -346,6 +353,18 @@ static b1_status take_words(const b1i_stack_result *r, b1i_measured *m, b1_error
     return m->source ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for what the stack said of itself");
 }
 
+/* W of a format that is not known here. */
+static b1_status take_weight_bytes(const b1i_stack_result *r, b1i_measured *m, b1_error *err)
+{
+    const json_t *bytes = json_object_get(r->facts, "weight_bytes");
+    if (json_is_integer(bytes) && json_integer_value(bytes) > 0) {
+        m->cell.weight_bytes = (uint64_t)json_integer_value(bytes);
+        return B1_OK;
+    }
+    return b1i_fail(err, B1_UNSUPPORTED, "the format %s is not known here, and the stack does not say its weight_bytes",
+                    m->setting->weights);
+}
+
 static b1_status stack_jitter(const b1i_stack_result *r, b1i_measured *m, b1_error *err)
 {
     b1i_jitter *jitter = NULL;
@@ -377,6 +396,7 @@ static b1_status measure_stack(b1i_subject *s, const b1i_setting *setting, const
         m->cell.message = m->message;
         goto fail;
     }
+    if (s->foreign) B1I_TRY(take_weight_bytes(&r, m, err));
     B1I_TRY(look(s, &after, err));
     B1I_TRY(take_steps(&r, before, after, b1i_ceiling_throttles(s->ceiling) != throttles, m, err));
     if (profile && r.profile) *profile = json_incref(r.profile);

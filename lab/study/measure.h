@@ -50,6 +50,9 @@ b1_status b1i_setting_measure(const b1i_setting *setting, const b1i_measure_opti
 b1_status b1i_setting_failed(const b1i_setting *setting, const char *status, const char *message, json_t **cell,
                              b1_error *err);
 
+/* Of the buffer that the CPU's ceiling is read from, at most: 1 GiB. For tests. */
+extern uint64_t b1i_subject_ceiling_bytes;
+
 /* Recomputes a cell's figures from its slices and bytes; `say` gets a line for each that does not follow. */
 void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line), void *user);
 /* Writes a folder DIRECTORY/cells/ID of these documents (references are taken), with its own manifest: under another
