@@ -77,7 +77,7 @@ static b1_status take(b1i_setting *s, const char **text, unsigned *seen, b1_erro
     char key[32], value[VALUE_MOST];
     const char *at = *text, *equals = strchr(at, '=');
     size_t length = strcspn(at, ","), name = equals ? (size_t)(equals - at) : length;
-    if (name >= length || name >= sizeof key || name + 1 == length || length - name > sizeof value)
+    if (name == 0 || name >= length || name >= sizeof key || name + 1 == length || length - name > sizeof value)
         return b1i_fail(err, B1_ARGUMENT, "\"%.*s\" is no KEY=VALUE", (int)(length < 80 ? length : 80), at);
     snprintf(key, sizeof key, "%.*s", (int)name, at);
     snprintf(value, sizeof value, "%.*s", (int)(length - name - 1), equals + 1);

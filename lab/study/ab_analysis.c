@@ -67,11 +67,18 @@ static json_t *maker_of(const json_t *cell)
     return json_pack("{s:s,s:s}", "stack", text(source, "stack"), "version", text(source, "version"));
 }
 
+/* What both arms are of; where they differ, both. */
+static json_t *common(const json_t *a, const json_t *b, const char *key)
+{
+    if (strcmp(text(a, key), text(b, key)) == 0) return json_string(text(a, key));
+    return json_pack("[s,s]", text(a, key), text(b, key));
+}
+
 static json_t *rig_of(const json_t *a, const json_t *b)
 {
-    return json_pack("{s:s,s:s,s:s,s:o,s:o,s:[i,i]}", "binary_sha256", text(a, "binary_sha256"), "version",
-                     text(a, "version"), "device_name", text(a, "device_name"), "a", maker_of(a), "b", maker_of(b),
-                     "warmup", (int)number(json_object_get(a, "setting"), "warmup"),
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:[i,i]}", "binary_sha256", common(a, b, "binary_sha256"), "version",
+                     common(a, b, "version"), "device_name", common(a, b, "device_name"), "a", maker_of(a), "b",
+                     maker_of(b), "warmup", (int)number(json_object_get(a, "setting"), "warmup"),
                      (int)number(json_object_get(b, "setting"), "warmup"));
 }
 
