@@ -226,10 +226,8 @@ static b1_status draw_formats(const b1i_report_run *run, b1i_plots *plots, b1_er
         if (strcmp(head, last) != 0) b1i_chart_head(&c, head);
         memcpy(last, head, sizeof last);
         b1i_chart_row(&c, weights ? weights : "");
-        b1i_chart_mark(&c, (b1i_look){"expected: bytes, scales and K included", 0, 1, true},
-                       bytes > 0 ? 1 / bytes : NAN, NAN, NAN);
-        b1i_chart_mark(&c, (b1i_look){"expected: weights / 4 + K, as published", 1, 3, true},
-                       paper > 0 ? 1 / paper : NAN, NAN, NAN);
+        b1i_chart_mark(&c, (b1i_look){"expected: bytes, scales and K included", 0, 1, true}, bytes, NAN, NAN);
+        b1i_chart_mark(&c, (b1i_look){"expected: weights / 4 + K, as published", 1, 3, true}, paper, NAN, NAN);
         b1i_chart_mark(&c, (b1i_look){"realised", 2, 0, false}, b1i_report_number(row, "speedup"), NAN, NAN);
     }
     b1i_chart_at(&c, 1);
