@@ -4,6 +4,7 @@
  */
 #include "base/threads.h"
 #include "lab/study/child.h"
+#include "lab/study/measure.h"
 #include "lab/study/stack.h"
 #include "tests/lab_fake.h"
 
@@ -272,7 +273,7 @@ static void it_must_not_keep_the_harness_waiting(void **state)
         {"hello; yes >&2", {"silent", "y y y"}},
     };
     uint64_t before = b1i_stack_patience_ns;
-    b1i_stack_patience_ns = 200000000;
+    b1i_stack_patience_ns = 100000000;
     for (size_t i = 0; i < COUNT(rows); i++) {
         uint64_t began = b1i_now_ns();
         expect(rows[i].body, "failed", rows[i].parts);
@@ -355,8 +356,77 @@ static void cancelled_it_is_ended_with_all_its_own(void **state)
     assert_null(r.step_ns);
     assert_false(alive("cancelled"));
     make_setting("hello; steps 0 8; exec >&-; sleep 100");
-    looks_left = 60;
+    looks_left = 30;
     assert_int_equal(b1i_stack_run(&setting, &info, 1, cancel_soon, &r, &err), B1_CANCELLED);
+}
+
+/* ---- cells ---- */
+
+/* A cell of a format that the stack alone knows has the bytes that it says. */
+static void a_format_may_be_its_own(void **state)
+{
+    (void)state;
+    static const char toy[] = "echo '{\"stack\":\"toy\",\"version\":\"1\",\"weight_bytes\":12345678}'; steps 0 8";
+    const b1i_measure_options options = {0};
+    json_t *cell = NULL;
+    for (int i = 0; i < 20; i++) {
+        json_decref(cell);
+        make_setting(toy);
+        setting.model = (char *)(uintptr_t) "smollm2-135m";
+        setting.weights = (char *)(uintptr_t) "toy3";
+        assert_int_equal(b1i_setting_measure(&setting, &options, &cell, NULL, &err), B1_OK);
+        if (strcmp(json_string_value(json_object_get(cell, "status")), "ok") == 0) break;
+        assert_non_null(strstr(json_string_value(json_object_get(cell, "message")), "apart"));
+    }
+    assert_string_equal(json_string_value(json_object_get(cell, "weights")), "toy3");
+    assert_int_equal(json_integer_value(json_object_get(cell, "weight_bytes")), 12345678);
+    json_decref(cell);
+}
+
+/* ---- adapters ---- */
+
+/* What tools/stacks/protocol.py makes of a stack that does well, prints, refuses, has no memory, breaks. */
+static void adapters_speak_it(void **state)
+{
+    (void)state;
+    static const char adapter[] = "import sys, time\n"
+                                  "sys.path.insert(0, '" B1I_SOURCE_DIR "/tools/stacks')\n"
+                                  "sys.dont_write_bytecode = True\n"
+                                  "import protocol\n"
+                                  "def measure(harness, how):\n"
+                                  "    print('noise')\n"
+                                  "    harness.is_called('py', 'no-such-package')\n"
+                                  "    if how == 'refuse': raise protocol.unsupported('not\\nthis')\n"
+                                  "    if how == 'memory': raise MemoryError()\n"
+                                  "    if how == 'import': import no_such_module\n"
+                                  "    if how == 'break': raise ValueError('broken')\n"
+                                  "    protocol.warm(lambda: None, None, 0, 2)\n"
+                                  "    harness.hello(tied=protocol.is_tied(harness.cell))\n"
+                                  "    times = harness.steps(lambda: time.sleep(0.005), lambda: print('more'))\n"
+                                  "    harness.say({'profile': {'count': len(times)}})\n"
+                                  "protocol.serve(measure, sys.argv[1])\n";
+    static const struct {
+        const char *how, *status, *part;
+    } rows[] = {{"refuse", "unsupported", "not this"},
+                {"memory", "out_of_memory", "memory"},
+                {"import", "unsupported", "no_such_module is not installed"},
+                {"break", "failed", "ValueError: broken"}};
+    char command[300];
+    if (system("python3 -c 'import json' 2>/dev/null") != 0) skip();
+    put_text(home, "adapter.py", adapter);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(command, sizeof command, "printf '%%s\n' \"$cell\" | python3 %s %s", at("adapter.py"),
+                       rows[i].how);
+        const char *const parts[4] = {rows[i].part};
+        expect(command, rows[i].status, parts);
+    }
+    (void)snprintf(command, sizeof command, "printf '%%s\n' \"$cell\" | python3 %s well", at("adapter.py"));
+    b1i_stack_result r = run_well(command);
+    assert_string_equal(r.name, "py");
+    assert_string_equal(r.version, "no-such-package none");
+    assert_true(json_is_true(json_object_get(r.facts, "tied")));
+    assert_int_equal(json_integer_value(json_object_get(r.profile, "count")), STEPS);
+    b1i_stack_result_free(&r);
 }
 
 /* ---- memory ---- */
@@ -422,6 +492,8 @@ int main(void)
         cmocka_unit_test(last_words_are_text),
         cmocka_unit_test(what_it_leaves_running_is_ended),
         cmocka_unit_test(cancelled_it_is_ended_with_all_its_own),
+        cmocka_unit_test(a_format_may_be_its_own),
+        cmocka_unit_test(adapters_speak_it),
         cmocka_unit_test(each_failed_allocation_is_reported),
         cmocka_unit_test(a_child_may_be_closed_twice),
     };

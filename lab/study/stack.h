@@ -6,8 +6,9 @@
  *   {"schema": "batchone.stack/1", "model", "synthetic", "architecture", "weights", "context", "batch", "warmup",
  *    "steps", "weight_bytes", "kv_bytes", "parameters", "device", "threads", "profile", "shape": {"layers", "hidden",
  *    "ffn", "heads", "kv_heads", "head_dim", "vocab"}}
- * ("weights" and "threads" are what as-is and all mean) and answers with one line {"stack", "version", …(facts:
- * "attention", "kernels", …)}, then one line a step {"step", "ns"}, warm-up included, flushed at once, and may end with
+ * ("weights" and "threads" are what as-is and all mean; "weight_bytes" is 0 of a format that is not known here: then
+ * the stack's first line must have it) and answers with one line {"stack", "version", …(facts: "attention", "kernels",
+ * …)}, then one line a step {"step", "ns"}, warm-up included, flushed at once, and may end with
  * {"profile": {…}} (step_profile.h). One that cannot run the cell answers {"status": "unsupported" | "out_of_memory" |
  * "failed", "message"} instead of any of its lines. Its stderr is kept (the last 4 KB, in the message of a failure).
  *
