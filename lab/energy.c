@@ -17,7 +17,7 @@ enum {
     ZONES = 64,              /* looked at: packages, and parts of each */
     PARTS = 8,               /* of a package */
     ADDENDS = 32,            /* packages of a machine, at most */
-    LOOK_NS = 2000000,       /* between two looks at the counters while steps run */
+    LOOK_NS = 10000000,      /* between two looks at the counters for a tick, while steps run */
     GIVE_UP_NS = 2000000000, /* past the least time: a counter that stands still so long does not move */
 };
 
@@ -189,11 +189,10 @@ static json_t *counter_json(const counter *c, const ticks *t)
 {
     const int64_t tokens = t->count > 0 ? t->last.tokens - t->first.tokens : 0;
     if (tokens < 1)
-        return json_pack("{s:s,s:n,s:i,s:n,s:i}", "source", c->source, "joules_per_token", "tokens", 0, "seconds",
-                         "ticks", 0);
-    return json_pack("{s:s,s:o,s:I,s:f,s:i}", "source", c->source, "joules_per_token",
+        return json_pack("{s:s,s:n,s:i,s:n}", "source", c->source, "joules_per_token", "tokens", 0, "seconds");
+    return json_pack("{s:s,s:o,s:I,s:f}", "source", c->source, "joules_per_token",
                      b1i_lab_number((t->last.joules - t->first.joules) / (double)tokens), "tokens", (json_int_t)tokens,
-                     "seconds", (double)(t->last.ns - t->first.ns) / 1e9, "ticks", t->count);
+                     "seconds", (double)(t->last.ns - t->first.ns) / 1e9);
 }
 
 static b1_status document(const b1i_energy *e, const ticks *t, json_t **out, b1_error *err)
@@ -218,30 +217,49 @@ fail:
     return b1i_fail(err, B1_MEMORY, "not enough memory for the document");
 }
 
-/* Whether no more steps are asked for. */
-static bool enough(const b1i_energy *e, const ticks *t, uint64_t ns, uint64_t least_ns)
+/* Whether the first counter was seen for so long, or stands still. */
+static bool seen(const ticks *first, uint64_t ns, uint64_t least_ns)
 {
-    return !e || ns >= least_ns + GIVE_UP_NS || (t->count > 0 && t->last.ns - t->first.ns >= least_ns);
+    return ns >= least_ns + GIVE_UP_NS || (first->count > 0 && first->last.ns - first->first.ns >= least_ns);
+}
+
+/* Runs steps, and looks for a tick, and past the least time for another. Between the two there is no look, for one at
+ * NVML may take as long as some steps, in which the GPU idles. */
+static b1_status run(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, ticks t[COUNTERS],
+                     b1_error *err)
+{
+    b1_status st = B1_OK;
+    ticks old[COUNTERS] = {{.count = 0}}; /* of movements that may be of many ticks */
+    const uint64_t start = b1i_now_ns();
+    uint64_t now = start, looked = start;
+    bool fresh = true; /* the last look was a short while ago */
+    int64_t tokens = 0;
+    if (energy) look(energy, old, start, 0);
+    for (bool done = !energy; !done || (work->more && work->more(work->user));) {
+        if (work->cancelled && work->cancelled()) return b1i_fail(err, B1_CANCELLED, "cancelled while measuring");
+        B1I_TRY(work->step(work->user, err));
+        tokens += work->tokens;
+        now = b1i_now_ns();
+        if (done || now - looked < LOOK_NS) continue;
+        if (t->count == 0 && now - t->first.ns < least_ns) {
+            fresh = false;
+            continue;
+        }
+        look(energy, fresh ? t : old, now, tokens);
+        fresh = true;
+        looked = now;
+        done = seen(t, now - start, least_ns);
+        if (work->looked) work->looked(work->user);
+    }
+fail:
+    return st;
 }
 
 b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, json_t **out,
                              b1_error *err)
 {
-    b1_status st = B1_OK;
-    ticks t[COUNTERS] = {{.count = -1}, {.count = -1}, {.count = -1}}, before[COUNTERS] = {{.count = 0}};
-    const uint64_t start = b1i_now_ns();
-    uint64_t now = start, looked = start;
+    ticks t[COUNTERS] = {{.count = -1}, {.count = -1}, {.count = -1}};
     *out = json_null();
-    if (energy) look(energy, before, start, 0); /* what was before does not count */
-    for (int64_t steps = 1; steps <= work->steps || !enough(energy, t, now - start, least_ns); steps++) {
-        if (work->cancelled && work->cancelled()) return b1i_fail(err, B1_CANCELLED, "cancelled while measuring");
-        B1I_TRY(work->step(work->user, err));
-        now = b1i_now_ns();
-        if (!energy || now - looked < LOOK_NS) continue;
-        looked = now;
-        look(energy, t, now, steps * work->tokens);
-    }
-    if (energy) B1I_TRY(document(energy, t, out, err));
-fail:
-    return st;
+    b1_status st = run(energy, work, least_ns, t, err);
+    return st == B1_OK && energy ? document(energy, t, out, err) : st;
 }

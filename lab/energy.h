@@ -24,19 +24,21 @@ const char *b1i_energy_source(const b1i_energy *energy);
  * largest tick that was seen so far (0: none yet): a run is long enough where it is many of them. */
 b1_status b1i_energy_take(b1i_energy *energy, double *joules, double *resolution_j, b1_error *err);
 
-/* What is measured: `step` runs one step, of `tokens` tokens. */
+/* What is measured: `step` runs one step, of `tokens` tokens. These may be NULL: `more`, whether it wants another step
+ * whatever the counters say; `looked`, told that the counters were read, which delays the next step. */
 typedef struct b1i_energy_work {
     void *user;
     b1_status (*step)(void *user, b1_error *err);
     int tokens;
-    int steps;               /* so many at least */
-    bool (*cancelled)(void); /* may be NULL */
+    bool (*more)(void *user);
+    void (*looked)(void *user);
+    bool (*cancelled)(void);
 } b1i_energy_work;
 enum { B1I_ENERGY_NS = 1000000000 };
-/* Runs the steps, and more until `least_ns` lie between two ticks of the first counter: {"joules_per_token", "source",
- * "tokens", "seconds", "ticks" (of the first counter), "counters": [{"source", "joules_per_token", "tokens", "seconds",
- * "ticks"}]}, a counter that does not move being null and 0. *out is JSON's null where the first one does not move, or
- * `energy` is NULL. B1_CANCELLED, or what a step returned. */
+/* Runs steps until `least_ns` lie between two ticks of the first counter: {"joules_per_token", "source",
+ * "tokens", "seconds" (between the two), "counters": [{"source", "joules_per_token", "tokens", "seconds"}]}, null and 0
+ * of a counter that does not move. *out is JSON's null where the first one does not, or `energy` is NULL. B1_CANCELLED,
+ * or what a step returned. */
 b1_status b1i_energy_measure(b1i_energy *energy, const b1i_energy_work *work, uint64_t least_ns, json_t **out,
                              b1_error *err);
 

@@ -3,7 +3,8 @@
  * Jitter. See jitter.h.
  *
  * What a step costs here is two looks at the process's counters, outside the step's time. The machine is read only
- * after a step that is an outlier by the median so far, and not after each of those.
+ * after a step that is an outlier by the median so far, and not after each of those; the step that follows a reading
+ * does not count.
  */
 #include "lab/jitter.h"
 
@@ -45,13 +46,15 @@ struct b1i_jitter {
     double deadline_ns; /* infinite: none */
     sample *samples;    /* [count] */
     size_t count, room;
+    size_t left_out;    /* steps that did not count */
     double longest_ns;  /* so far */
     double outlier_ns;  /* by the median so far; infinite: not known yet */
     size_t median_at;   /* the count at which the median is taken again */
     size_t read_at;     /* the step from which on the machine may be read again */
     uint64_t throttles; /* of the CPU, when it began */
     json_t *readings;
-    bool watched; /* since the last step */
+    bool watched;   /* since the last step */
+    bool disturbed; /* something was read after the last step, which delays the next one: that does not count */
     switches before;
 };
 
@@ -147,6 +150,11 @@ static b1_status take_median(b1i_jitter *j, b1_error *err)
 
 b1_status b1i_jitter_took(b1i_jitter *j, double ns, b1_error *err)
 {
+    if (j->disturbed) {
+        j->disturbed = j->watched = false;
+        j->left_out++;
+        return B1_OK;
+    }
     if (!b1i_grow(&j->samples, &j->room, j->count + 1, sizeof *j->samples))
         return b1i_fail_memory(err, sizeof *j->samples);
     sample *s = &j->samples[j->count++];
@@ -162,6 +170,7 @@ b1_status b1i_jitter_took(b1i_jitter *j, double ns, b1_error *err)
         const size_t readings = json_array_size(j->readings);
         if (worth_reading(j, ns) && json_array_append_new(j->readings, machine_now(j)) == 0) {
             s->reading = (int)readings;
+            j->disturbed = true;
             j->read_at = j->count + EVERY;
         }
     }
@@ -250,12 +259,13 @@ b1_status b1i_jitter_json(const b1i_jitter *j, json_t **out, b1_error *err)
     const bool deadline = isfinite(j->deadline_ns);
     const double p50 = b1i_median(ns, j->count), p99 = b1i_percentile(ns, j->count, 99),
                  p999 = b1i_percentile(ns, j->count, 99.9);
-    *out = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "steps", (json_int_t)j->count, "deadline_ms",
-                     ms_if(deadline, j->deadline_ns), "missed", deadline ? json_integer((json_int_t)late) : json_null(),
-                     "missed_in_a_row", deadline ? json_integer((json_int_t)in_a_row) : json_null(), "p50_ms", ms(p50),
-                     "p99_ms", ms_if(j->count >= P99_STEPS, p99), "p999_ms", ms_if(j->count >= P999_STEPS, p999),
-                     "max_ms", ms(ns[j->count - 1]), "histogram", histogram(ns, j->count, p50 > 0 ? p50 : 1),
-                     "outliers", outliers(j, p50));
+    *out = json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "steps", (json_int_t)j->count, "left_out",
+                     (json_int_t)j->left_out, "deadline_ms", ms_if(deadline, j->deadline_ns), "missed",
+                     deadline ? json_integer((json_int_t)late) : json_null(), "missed_in_a_row",
+                     deadline ? json_integer((json_int_t)in_a_row) : json_null(), "p50_ms", ms(p50), "p99_ms",
+                     ms_if(j->count >= P99_STEPS, p99), "p999_ms", ms_if(j->count >= P999_STEPS, p999), "max_ms",
+                     ms(ns[j->count - 1]), "histogram", histogram(ns, j->count, p50 > 0 ? p50 : 1), "outliers",
+                     outliers(j, p50));
     b1i_free(ns);
     return *out ? B1_OK : b1i_fail(err, B1_MEMORY, "not enough memory for the document");
 }
@@ -316,6 +326,7 @@ void b1i_jitter_check(const json_t *json, void (*say)(void *user, const char *li
 typedef struct endurance {
     b1i_steps *steps;
     b1i_jitter *jitter;
+    size_t least; /* of jitter's steps */
 } endurance;
 
 static b1_status endure_step(void *user, b1_error *err)
@@ -327,13 +338,21 @@ static b1_status endure_step(void *user, b1_error *err)
     return st == B1_OK ? b1i_jitter_took(e->jitter, (double)ns, err) : st;
 }
 
+static bool endure_more(void *user)
+{
+    const endurance *e = user;
+    return e->jitter->count < e->least;
+}
+
+static void endure_looked(void *user) { ((endurance *)user)->jitter->disturbed = true; }
+
 b1_status b1i_endure(b1i_steps *steps, const b1i_endurance *how, json_t **jitter, json_t **energy, b1_error *err)
 {
     b1_status st;
     uint64_t ns;
-    endurance e = {steps, NULL};
+    endurance e = {steps, NULL, (size_t)how->steps};
     b1i_energy *counter = NULL;
-    const b1i_energy_work work = {&e, endure_step, steps->batch, how->steps, how->cancelled};
+    const b1i_energy_work work = {&e, endure_step, steps->batch, endure_more, endure_looked, how->cancelled};
     *jitter = *energy = NULL;
     B1I_TRY(b1i_jitter_open(how->ordinal, how->deadline_ms, &e.jitter, err));
     B1I_TRY(b1i_energy_open(how->ordinal, &counter, err));

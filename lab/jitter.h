@@ -2,16 +2,17 @@
  *
  * Jitter: how steps differ that follow one another, for what a deadline misses is the worst step, not the median.
  *
- * {"steps", "deadline_ms", "missed" (steps that took longer), "missed_in_a_row" (at most), "p50_ms", "p99_ms",
- *  "p999_ms" (null where there are fewer than 100, 1000 steps), "max_ms", "histogram": [{"from_ms", "to_ms", "steps"}]
- *  (bins of 1 %, those with steps), "outliers": {"above_ms" (a step is one above that, a quarter past the median, or
- *  past a deadline that the median keeps), "steps", "switched" (of them, in which a thread of this process lost its
- *  CPU), "worst": [{"step", "ms", "late", "switches": {"thread": [voluntary, involuntary], "process": [the same, of all
- *  threads]}, "machine": what it did right after the step}], at most 32}}
+ * {"steps", "left_out" (steps that do not count, for the machine or a counter was read right before them),
+ *  "deadline_ms", "missed" (steps that took longer), "missed_in_a_row" (at most), "p50_ms", "p99_ms", "p999_ms" (null
+ *  where there are fewer than 100, 1000 steps), "max_ms", "histogram": [{"from_ms", "to_ms", "steps"}] (bins of 1 %,
+ *  those with steps), "outliers": {"above_ms" (a step is one above that, a quarter past the median, or past a deadline
+ *  that the median keeps), "steps", "switched" (of them, in which a thread of this process lost its CPU), "worst":
+ *  [{"step", "ms", "late", "switches": {"thread": [voluntary, involuntary], "process": [the same, of all threads]},
+ *  "machine": what it did right after the step}], at most 32}}
  *
  * "machine" of a GPU is b1i_device_moment(); of the CPU {"cpu", "mhz", "throttled" (times since the steps began)}, null
- * where the system is silent; null where it was not read, for reading it delays the next step and is done seldom.
- * "switches" is null where the steps were not watched. "deadline_ms", "missed", "missed_in_a_row" are null without one.
+ * where the system is silent; null where it was not read, for that is done seldom. "switches" is null where the steps
+ * were not watched. "deadline_ms", "missed", "missed_in_a_row" are null without one.
  */
 #ifndef LAB_JITTER_H
 #define LAB_JITTER_H

@@ -29,6 +29,7 @@ typedef struct nvml_process {
 
 enum {
     PROCESSES = 256, /* looked at */
+    KNOWN = 32,      /* devices whose handles are kept */
     ECC_CORRECTED = 0,
     ECC_UNCORRECTED = 1,
     ECC_SINCE_LOADED = 0,
@@ -81,15 +82,37 @@ static void open_once(void)
     nvml.there = all && nvml.init() == 0;
 }
 
-/* NVML's device; NULL where there is none. */
-static void *device_of(const char *uuid)
+/* NVML's own search, which takes it milliseconds. */
+static void *search(const char *uuid)
 {
-    pthread_once(&nvml.once, open_once);
     void *device = NULL;
-    if (!nvml.there || nvml.by_uuid(uuid, &device) == 0) return device;
+    if (nvml.by_uuid(uuid, &device) == 0) return device;
     char slice[64]; /* a part of a device is named otherwise */
     snprintf(slice, sizeof slice, "MIG-%s", strlen(uuid) > 4 ? uuid + 4 : "");
     return nvml.by_uuid(slice, &device) == 0 ? device : NULL;
+}
+
+/* NVML's device; NULL where there is none. Those that were found are kept, for a handle stays. */
+static void *device_of(const char *uuid)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        char uuid[48];
+        void *device;
+    } known[KNOWN];
+    static int count;
+    pthread_once(&nvml.once, open_once);
+    if (!nvml.there) return NULL;
+    void *device = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; !device && i < count; i++)
+        if (strcmp(known[i].uuid, uuid) == 0) device = known[i].device;
+    if (!device && (device = search(uuid)) && count < KNOWN && strlen(uuid) < sizeof known[0].uuid) {
+        strcpy(known[count].uuid, uuid);
+        known[count++].device = device;
+    }
+    pthread_mutex_unlock(&lock);
+    return device;
 }
 
 uint64_t b1i_nvml_free_bytes(const char *uuid)
