@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const ARMS[] = {"a", "b"};
+static const char *const ARMS[] = {"a", "b"}, *const CELLS[] = {"a.json", "b.json"};
 
 typedef struct check {
     const char *directory;
@@ -80,13 +80,11 @@ static b1_status check_identity(check *c, const b1i_setting *setting, const json
 
 static b1_status check_arm(check *c, const b1i_ab_session *s, int arm, b1_error *err)
 {
-    char file[16];
     json_t *cell = NULL;
     b1i_setting setting = {0};
     b1_status st;
-    snprintf(file, sizeof file, "%s.json", ARMS[arm]);
-    c->file = file;
-    B1I_TRY(read_file(c, file, &cell, err));
+    c->file = CELLS[arm];
+    B1I_TRY(read_file(c, c->file, &cell, err));
     if (!cell) {
         say_of_file(c, "is missing or no JSON object");
         return B1_OK;
