@@ -15,7 +15,7 @@
  * tiles of 16 positions in turn, each through a ring of its own that cp.async fills, and hold all query heads of the
  * group: those are rows 0-7 of mma.m16n8k16. Rows 8-15 are zero in the scores; of the probabilities, which are bf16
  * there, they hold what bf16 lost, so that weights have 16 bits at no cost. 2 · 96 KB on their way on an SM are more
- * than bandwidth times latency. Tried and lost: nothing yet.
+ * than bandwidth times latency.
  *
  * Every kernel waits for the one before it ahead of its first read: what of that could overlap in an engine, where keys
  * and values do not depend on it but for one position, is left out here in all ways alike.
