@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * batchone report: runs of the lab as one HTML page.
+ * batchone report: runs of the lab, studies and A/B runs as one HTML page.
  */
 #include "lab/report.h"
 #include "app/app.h"
@@ -37,10 +37,11 @@ static int run(const b1i_command *self, char **arguments)
 const b1i_command b1i_command_report = {
     .name = "report",
     .operands = "DIR…",
-    .summary = "Writes runs of the lab as one page of HTML.",
+    .summary = "Writes runs, studies and A/B runs as one page of HTML.",
     .notes =
-        "Each DIR is what \"batchone lab\" left; one that does not verify is refused. The page needs no network and\n"
-        "no other file; what its plots were drawn from lies beside it in FILE_files/. Plots are made by gnuplot.",
+        "Each DIR is what \"batchone lab\", \"study\" or \"ab\" left; one that does not verify is refused. Studies\n"
+        "and A/B runs are shown together too, and beside a published study. The page needs no network and no\n"
+        "other file; what its plots were drawn from lies beside it in FILE_files/. Plots are made by gnuplot.",
     .options = options,
     .run = run,
 };
