@@ -7,7 +7,8 @@
  *
  * A slice is a run of steps (a few tens of milliseconds, at least one step) between two readings of the ceiling; its
  * ceiling is their mean. Where they lie more than 5 % apart the memory's speed changed meanwhile, and the slice is
- * measured again, up to 8 times; then the cell is noisy.
+ * measured again, up to 8 times; then the cell is noisy. In a slice of several steps one more is run before them and
+ * does not count, for it follows a reading and not a step.
  */
 #ifndef LAB_BENCH_H
 #define LAB_BENCH_H
