@@ -195,7 +195,6 @@ class Decoder:
         self.start = torch.full((), cell["context"] - 1, dtype=torch.int64, device=cell["device"])
         make = self.static_cache if args.cache == "static" else self.dynamic_cache
         self.cache = make(dtype)
-        self.rewind()
 
     def static_cache(self, dtype):
         from transformers import StaticCache
@@ -211,6 +210,7 @@ class Decoder:
             self.all_lengths = torch.empty(len(self.lengths), dtype=self.lengths[0].dtype, device=cell["device"])
             for i, layer in enumerate(cache.layers):
                 layer.cumulative_length = self.all_lengths[i]
+        self.rewind()
         return cache
 
     def dynamic_cache(self, dtype):
@@ -224,13 +224,12 @@ class Decoder:
 
     def rewind(self):
         """The cache as before the step."""
-        length = self.cell["context"] - 1
         if self.args.cache == "dynamic":
-            self.cache.crop(length)
+            self.cache.crop(-1)
         elif self.args.mode == "compile":  # they are inputs of the compiled code, and must not share memory
             self.torch._foreach_copy_(self.lengths, [self.start] * len(self.lengths))
         else:
-            self.all_lengths.fill_(length)
+            self.all_lengths.fill_(self.cell["context"] - 1)
 
     def forward(self):
         self.logits = self.call(input_ids=self.tokens, position_ids=self.positions, past_key_values=self.cache,
