@@ -384,6 +384,15 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream st
     return CUDA_SUCCESS;
 }
 
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    CUresult r = in_stream(stream);
+    if (r) return r;
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    tell(2, "", 0, fake_cuda_ms);
+    return CUDA_SUCCESS;
+}
+
 /* ---- modules and kernels ---- */
 
 CUresult cuModuleLoadData(CUmodule *out, const void *image)

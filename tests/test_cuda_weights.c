@@ -241,6 +241,28 @@ static void from_files(void **state)
     }
 }
 
+/* A synthetic model whose layers, and whose embedding and head, have the same values by definition: what is copied on
+ * the device lies there as what is made. One matrix of the last layer has values of its own. */
+static void same_values(void **state)
+{
+    (void)state;
+    need_gpu();
+    for (int f = 0; f < b1i_format_count; f++) {
+        b1i_model *m = tiny_model(&shapes[1], (b1i_format_id)f, NULL, 7);
+        for (int w = 0; w < b1i_layer_weights; w++)
+            if (w != b1i_w_up || f % 2) m->layer[b1i_layer_weights + w].seed = m->layer[w].seed;
+        m->head.seed = m->embedding.seed;
+        m->head.scale = m->embedding.scale;
+        assert_int_equal(b1i_slot_same(m, b1i_slot(1, b1i_w_q)), b1i_slot(0, b1i_w_q));
+        assert_int_equal(b1i_slot_same(m, b1i_slot_head), b1i_slot_embedding);
+        b1i_cuda_weights w;
+        load(m, &w);
+        check_image(&w);
+        b1i_cuda_weights_free(&w);
+        tiny_model_free(m);
+    }
+}
+
 /* More than the loader's buffers hold: each is used more than once, and some end within a matrix. */
 static void larger_than_the_buffers(void **state)
 {
@@ -370,10 +392,11 @@ static void filler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),          cmocka_unit_test(ragged_there_and_back),
-        cmocka_unit_test(mixed_formats),           cmocka_unit_test(from_files),
-        cmocka_unit_test(larger_than_the_buffers), cmocka_unit_test(cancelled),
-        cmocka_unit_test(allocations_fail),        cmocka_unit_test(filler),
+        cmocka_unit_test(there_and_back), cmocka_unit_test(ragged_there_and_back),
+        cmocka_unit_test(mixed_formats),  cmocka_unit_test(from_files),
+        cmocka_unit_test(same_values),    cmocka_unit_test(larger_than_the_buffers),
+        cmocka_unit_test(cancelled),      cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(filler),
     };
     return cmocka_run_group_tests(tests, gpu_open, gpu_close);
 }

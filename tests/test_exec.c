@@ -313,14 +313,54 @@ static void test_fewer_workers(void **state)
         }
 }
 
+/* A layer that has the first one's values by definition, but for one matrix, and a head that has the embedding's are
+ * packed as if each were made. */
+static void test_same_values(void **state)
+{
+    (void)state;
+    b1_error err = {0};
+    for (int f = 0; f < b1i_format_count; f++) {
+        b1i_model *m = tiny_model(&variants[1], (b1i_format_id)f);
+        b1i_plan plan;
+        b1i_resident r;
+        for (int w = 0; w < b1i_layer_weights; w++)
+            if (w != b1i_w_up) m->layer[b1i_layer_weights + w].seed = m->layer[w].seed;
+        m->head.seed = m->embedding.seed;
+        m->head.scale = m->embedding.scale;
+        assert_int_equal(b1i_slot_same(m, b1i_slot(1, b1i_w_down)), b1i_slot(0, b1i_w_down));
+        assert_int_equal(b1i_slot_same(m, b1i_slot(1, b1i_w_up)), b1i_slot_none);
+        assert_int_equal(b1i_slot_same(m, b1i_slot(0, b1i_w_down)), b1i_slot_none);
+        assert_int_equal(b1i_slot_same(m, b1i_slot_head), b1i_slot_embedding);
+        assert_int_equal(b1i_plan_build(m, &plan, &err), B1_OK);
+        assert_int_equal(b1i_resident_create(m, &plan, &r, &err), B1_OK);
+        assert_int_equal(b1i_resident_pack(&r, 2, NULL, NULL, &err), B1_OK);
+        for (int slot = 0; slot < b1i_slot_count(m); slot++) {
+            if (!b1i_slot_is_matrix(m, slot)) continue;
+            b1i_packed own = r.row16[slot];
+            const size_t bytes = b1i_packed_bytes(&own), row = (size_t)b1i_format_bytes(own.format, own.cols);
+            uint8_t *scratch = malloc(row * B1I_PANEL + 64);
+            own.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+            assert_true(scratch && own.data);
+            b1i_pack_panels(b1i_slot_tensor(m, slot), &own, 0, own.panels, scratch);
+            assert_memory_equal(r.row16[slot].data, own.data, bytes);
+            for (int other = 0; other < slot; other++) assert_ptr_not_equal(r.row16[other].data, r.row16[slot].data);
+            free(own.data);
+            free(scratch);
+        }
+        b1i_resident_free(&r);
+        b1i_plan_free(&plan);
+        b1i_free(m->layer);
+        b1i_free(m);
+    }
+}
+
 int main(void)
 {
     printf("kernels: %s\n", b1i_kernels_best()->name);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_format),
-        cmocka_unit_test(test_every_architecture),
-        cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_fewer_workers),
+        cmocka_unit_test(test_every_format), cmocka_unit_test(test_every_architecture),
+        cmocka_unit_test(test_repeatable),   cmocka_unit_test(test_fewer_workers),
+        cmocka_unit_test(test_same_values),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     b1i_pool_end();

@@ -216,6 +216,11 @@ static void memory(void **state)
     OK(b1i_gpu_sync(gpu, &err));
     OK(b1i_gpu_download(gpu, back, mapped, sizeof back, &err));
     for (size_t i = 0; i < sizeof back; i++) assert_int_equal(back[i], 0x33);
+    OK(b1i_gpu_upload(gpu, a, bytes, sizeof bytes, &err));
+    OK(b1i_gpu_copy_async(gpu, a + 40, a, 40, &err));
+    OK(b1i_gpu_copy_async(gpu, a, a + 80, 0, &err));
+    OK(b1i_gpu_download(gpu, back, a, sizeof back, &err));
+    for (size_t i = 0; i < sizeof back; i++) assert_int_equal(back[i], bytes[i >= 40 && i < 80 ? i - 40 : i]);
     OK(b1i_gpu_upload(gpu, a, bytes, 0, &err));
     /* More than any card has: the sentence has the sum, and nothing is left. */
     assert_int_equal(b1i_gpu_alloc(gpu, (size_t)1 << 45, "all the world", &none, &err), B1_MEMORY);
@@ -746,6 +751,7 @@ static b1_status live_with(b1i_gpu *gpu, chain *c, b1_error *e)
     B1I_TRY(b1i_gpu_event_record(gpu, event, e));
     B1I_TRY(b1i_gpu_event_sync(gpu, event, e));
     B1I_TRY(b1i_gpu_upload_async(gpu, c->a, host, 100, e));
+    B1I_TRY(b1i_gpu_copy_async(gpu, c->a + 50, c->a, 50, e));
     B1I_TRY(b1i_gpu_upload(gpu, c->a, &word, sizeof word, e));
     B1I_TRY(b1i_gpu_download(gpu, &word, c->a, sizeof word, e));
     B1I_TRY(b1i_gpu_sync(gpu, e));

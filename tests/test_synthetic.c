@@ -148,9 +148,17 @@ static void random_rows(void **state)
     b1i_tensor_rows_f32(b1i_model_layer(m, 0, b1i_w_attn_norm), 0, 1, (uint8_t *)y, vector);
     for (int i = 0; i < COLS; i++) assert_true(vector[i] == 1);
     b1i_model_release(m, t); /* nothing to release */
+    /* every layer has the first one's values; two weights of a layer have not */
+    for (int w = 0; w < b1i_layer_weights; w++) {
+        assert_true(b1i_tensor_same(b1i_model_layer(m, 0, w), b1i_model_layer(m, 29, w)) ==
+                    (b1i_model_layer(m, 0, w)->rows > 0));
+        for (int v = 0; v < w; v++) assert_false(b1i_tensor_same(b1i_model_layer(m, 0, v), b1i_model_layer(m, 0, w)));
+    }
+    assert_false(b1i_tensor_same(&m->embedding, t));
     b1i_model_close(m);
 
     m = open_shape("qwen2.5-7b", "bf16");
+    assert_true(b1i_tensor_same(&m->embedding, &m->head));
     t = b1i_model_layer(m, 0, b1i_w_k_bias);
     assert_int_equal(t->cols, 512);
     b1i_tensor_rows_f32(t, 0, 1, (uint8_t *)y, vector);

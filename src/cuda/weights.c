@@ -7,8 +7,9 @@
  * where the three have one block shape. Sizes come from the same walk over the model that loading makes.
  *
  * Loading packs runs of panels with all workers into pinned buffers; each run is uploaded while the next is packed, and
- * a buffer is used again when the event after its last upload is done. The mapped file's pages are let go tensor by
- * tensor. After a failure nothing is left allocated, and no upload reads a buffer that is gone.
+ * a buffer is used again when the event after its last upload is done. A synthetic matrix whose values another one has
+ * is copied on the device. The mapped file's pages are let go tensor by tensor. After a failure nothing is left
+ * allocated, and no upload reads a buffer that is gone.
  */
 #include "base/threads.h"
 #include "cuda/cuda.h"
@@ -203,6 +204,13 @@ fail:
     return st;
 }
 
+static b1_status tell(loading *l, size_t bytes, b1_error *err)
+{
+    l->done += bytes;
+    if (!l->progress || l->progress(l->user, "packing weights", l->done, l->total)) return B1_OK;
+    return b1i_fail(err, B1_CANCELLED, "cancelled while loading");
+}
+
 static b1_status load_stream(loading *l, const stream *s, b1i_gpu_ptr to, b1_error *err)
 {
     b1_status st = B1_OK;
@@ -220,13 +228,17 @@ static b1_status load_stream(loading *l, const stream *s, b1i_gpu_ptr to, b1_err
         size_t bytes = (size_t)(l->end - at) * panel;
         B1I_TRY(b1i_gpu_upload_async(l->gpu, to + (uint64_t)at * panel, l->out, bytes, err));
         l->used += bytes;
-        l->done += bytes;
-        if (l->progress && !l->progress(l->user, "packing weights", l->done, l->total))
-            return b1i_fail(err, B1_CANCELLED, "cancelled while loading");
+        B1I_TRY(tell(l, bytes, err));
     }
     for (int i = 0; i < s->count; i++) b1i_model_release(l->model, b1i_slot_tensor(l->model, s->slot[i]));
 fail:
     return st;
+}
+
+static b1_status copy_stream(loading *l, const stream *s, b1i_gpu_ptr to, b1i_gpu_ptr from, b1_error *err)
+{
+    b1_status st = b1i_gpu_copy_async(l->gpu, to, from, (size_t)s->bytes, err);
+    return st == B1_OK ? tell(l, (size_t)s->bytes, err) : st;
 }
 
 static b1_status make_stages(loading *l, const sums *s, b1_error *err)
@@ -247,6 +259,16 @@ static b1_status make_stages(loading *l, const sums *s, b1_error *err)
     return B1_OK;
 fail:
     return st;
+}
+
+/* Where the stream's panels are loaded already: those of another one with the same values; 0: nowhere. */
+static b1i_gpu_ptr same_panels(const b1i_cuda_weights *w, const stream *s)
+{
+    int same[2];
+    for (int i = 0; i < s->count; i++) same[i] = b1i_slot_same(w->model, s->slot[i]);
+    for (int i = 0; i < s->count; i++)
+        if (same[i] == b1i_slot_none) return 0;
+    return w->matrix[same[0]].data;
 }
 
 static void free_stages(loading *l)
@@ -273,7 +295,11 @@ static b1_status load_matrices(b1i_cuda_weights *w, const sums *s, int workers, 
             matrix->data = w->arena + next.offset + (uint64_t)i * matrix->panel_stride;
             matrix->panel_stride *= (uint64_t)next.count;
         }
-        B1I_TRY(load_stream(&l, &next, w->arena + next.offset, err));
+        const b1i_gpu_ptr same = same_panels(w, &next);
+        if (same)
+            B1I_TRY(copy_stream(&l, &next, w->arena + next.offset, same, err));
+        else
+            B1I_TRY(load_stream(&l, &next, w->arena + next.offset, err));
     }
     if (m->config.tied) w->matrix[b1i_slot_head] = w->matrix[b1i_slot_embedding];
     B1I_TRY(b1i_gpu_sync(w->gpu, err));

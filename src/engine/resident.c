@@ -2,13 +2,15 @@
  *
  * Owns the resident weights: vectors as f32, matrices packed into one arena in the order in which a step reads them, so
  * that a worker's share of neighbouring matrices is one stream. Packing is shared out panel by panel; the mapped file's
- * pages are let go tensor by tensor, so that the file and the arena are never both resident as a whole.
+ * pages are let go tensor by tensor, so that the file and the arena are never both resident as a whole. A synthetic
+ * matrix whose values another one has is copied from there.
  */
 #include "base/threads.h"
 #include "engine/engine.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Slots in the order of the arena: embedding, layers, head; the tied embedding last, where the head is read. */
 static int arena_slot(const b1i_model *m, int i)
@@ -118,6 +120,19 @@ void b1i_resident_free(b1i_resident *r)
     *r = (b1i_resident){0};
 }
 
+typedef struct reporting {
+    b1_progress_fn progress;
+    void *user;
+    uint64_t done, total;
+} reporting;
+
+static b1_status tell(reporting *r, size_t bytes, b1_error *err)
+{
+    r->done += bytes;
+    if (!r->progress || r->progress(r->user, "packing weights", r->done, r->total)) return B1_OK;
+    return b1i_fail(err, B1_CANCELLED, "cancelled while loading");
+}
+
 /* Panels [begin, end) of one matrix, taken by workers in runs. */
 typedef struct packing {
     const b1i_tensor *tensor;
@@ -140,11 +155,10 @@ static void pack_share(void *arg, int worker, int workers)
     }
 }
 
-/* Panels that are packed between two reports of progress, and in one run of a worker. */
+/* What is packed between two reports of progress, and in one run of a worker. */
 enum { REPORT_BYTES = 64 << 20, RUN_BYTES = 256 << 10 };
 
-static b1_status pack_matrix(packing *p, int workers, uint64_t *done, uint64_t total, b1_progress_fn progress,
-                             void *user, b1_error *err)
+static b1_status pack_matrix(packing *p, int workers, reporting *report, b1_error *err)
 {
     const size_t panel = p->packed->panel_bytes;
     const int64_t step = (int64_t)(REPORT_BYTES / panel) + 1;
@@ -153,9 +167,36 @@ static b1_status pack_matrix(packing *p, int workers, uint64_t *done, uint64_t t
         p->end = at + step < p->packed->panels ? at + step : p->packed->panels;
         atomic_store(&p->next, at);
         b1i_pool_run(workers, pack_share, p);
-        *done += (uint64_t)(p->end - at) * panel;
-        if (progress && !progress(user, "packing weights", *done, total))
-            return b1i_fail(err, B1_CANCELLED, "cancelled while loading");
+        b1_status st = tell(report, (size_t)(p->end - at) * panel, err);
+        if (st != B1_OK) return st;
+    }
+    return B1_OK;
+}
+
+/* Bytes [at, end) of a matrix that is packed already. */
+typedef struct copying {
+    uint8_t *to;
+    const uint8_t *from;
+    size_t at, end;
+} copying;
+
+static void copy_share(void *arg, int worker, int workers)
+{
+    const copying *c = arg;
+    int64_t begin, end;
+    b1i_share((int64_t)(c->end - c->at), 4096, worker, workers, &begin, &end);
+    memcpy(c->to + c->at + begin, c->from + c->at + begin, (size_t)(end - begin));
+}
+
+static b1_status copy_matrix(const b1i_packed *from, const b1i_packed *to, int workers, reporting *report,
+                             b1_error *err)
+{
+    const size_t bytes = b1i_packed_bytes(to);
+    for (size_t at = 0; at < bytes; at += REPORT_BYTES) {
+        copying c = {to->data, from->data, at, bytes - at < REPORT_BYTES ? bytes : at + REPORT_BYTES};
+        b1i_pool_run(workers, copy_share, &c);
+        b1_status st = tell(report, c.end - at, err);
+        if (st != B1_OK) return st;
     }
     return B1_OK;
 }
@@ -165,8 +206,8 @@ b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progres
     b1_status st;
     const b1i_model *m = r->model;
     packing p = {0};
-    uint64_t done = 0;
     size_t at = 0, widest = 0, bytes = (size_t)b1i_resident_row16_bytes(m);
+    reporting report = {progress, user, 0, bytes};
     if (r->arena) return B1_OK;
     uint8_t *arena = b1i_pages_alloc(bytes);
     if (!arena)
@@ -181,13 +222,16 @@ b1_status b1i_resident_pack(b1i_resident *r, int workers, b1_progress_fn progres
     p.scratch = b1i_malloc(p.scratch_bytes * (size_t)workers);
     if (!p.scratch) B1I_TRY(b1i_fail_memory(err, p.scratch_bytes * (size_t)workers));
     for (int i = 0; i < b1i_slot_count(m); i++) {
-        int slot = arena_slot(m, i);
+        const int slot = arena_slot(m, i), same = b1i_slot_same(m, slot);
         if (!b1i_slot_is_matrix(m, slot) || b1i_slot_is_alias(m, slot)) continue;
         p.tensor = b1i_slot_tensor(m, slot);
         p.packed = &r->row16[slot];
         p.packed->data = arena + at;
         at += b1i_packed_bytes(p.packed);
-        B1I_TRY(pack_matrix(&p, workers, &done, bytes, progress, user, err));
+        if (same == b1i_slot_none)
+            B1I_TRY(pack_matrix(&p, workers, &report, err));
+        else
+            B1I_TRY(copy_matrix(&r->row16[same], p.packed, workers, &report, err));
         b1i_model_release(m, p.tensor);
     }
     if (m->config.tied) r->row16[b1i_slot_head] = r->row16[b1i_slot_embedding];

@@ -122,6 +122,15 @@ b1_status b1i_gpu_upload_async(b1i_gpu *gpu, b1i_gpu_ptr to, const void *from, s
     return absent(err);
 }
 
+b1_status b1i_gpu_copy_async(b1i_gpu *gpu, b1i_gpu_ptr to, b1i_gpu_ptr from, size_t bytes, b1_error *err)
+{
+    (void)gpu;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return absent(err);
+}
+
 b1_status b1i_gpu_load(b1i_gpu *gpu, const char *name, const void *fatbin, b1_error *err)
 {
     (void)gpu;

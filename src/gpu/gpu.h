@@ -65,6 +65,8 @@ b1_status b1i_gpu_download(b1i_gpu *gpu, void *to, b1i_gpu_ptr from, size_t byte
 b1_status b1i_gpu_fill(b1i_gpu *gpu, b1i_gpu_ptr to, uint8_t byte, size_t bytes, b1_error *err);
 /* Does not wait; `from` is pinned and stays as it is until an event recorded after it is done. */
 b1_status b1i_gpu_upload_async(b1i_gpu *gpu, b1i_gpu_ptr to, const void *from, size_t bytes, b1_error *err);
+/* Within the device, after all that was submitted before; does not wait. The two do not overlap. */
+b1_status b1i_gpu_copy_async(b1i_gpu *gpu, b1i_gpu_ptr to, b1i_gpu_ptr from, size_t bytes, b1_error *err);
 
 /* ---- kernels ---- */
 typedef struct b1i_gpu_kernel b1i_gpu_kernel;

@@ -201,4 +201,13 @@ b1_status b1i_gpu_upload_async(b1i_gpu *gpu, b1i_gpu_ptr to, const void *from, s
     return st;
 }
 
+b1_status b1i_gpu_copy_async(b1i_gpu *gpu, b1i_gpu_ptr to, b1i_gpu_ptr from, size_t bytes, b1_error *err)
+{
+    b1_status st = b1i_gpu_begin(gpu, err);
+    if (st) return st;
+    if (bytes) st = b1i_gpu_check(gpu, gpu->cu->cuMemcpyDtoDAsync(to, from, bytes, gpu->stream), "copying in it", err);
+    b1i_gpu_end(gpu);
+    return st;
+}
+
 #endif

@@ -31,6 +31,12 @@ void b1i_model_close(b1i_model *m)
     b1i_free(m);
 }
 
+bool b1i_tensor_same(const b1i_tensor *a, const b1i_tensor *b)
+{
+    return !a->data && !b->data && a->rows > 0 && a->rows == b->rows && a->cols == b->cols && a->format == b->format &&
+           a->seed == b->seed && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0;
+}
+
 uint64_t b1i_tensor_bytes(const b1i_tensor *t)
 {
     return (uint64_t)t->rows * b1i_format_bytes(t->format, (uint64_t)t->cols);

@@ -111,6 +111,8 @@ void b1i_tensor_rows(const b1i_tensor *t, int64_t row, int64_t count, uint8_t *o
 /* The same as f32 [count × cols]. `scratch` is [b1i_format_bytes(cols)]. */
 void b1i_tensor_rows_f32(const b1i_tensor *t, int64_t row, int64_t count, uint8_t *scratch, float *out);
 uint64_t b1i_tensor_bytes(const b1i_tensor *t);
+/* Whether every row of the two is the same by definition: synthetic ones of one seed. */
+bool b1i_tensor_same(const b1i_tensor *a, const b1i_tensor *b);
 /* The tensor's file pages may leave memory (it has been packed). */
 void b1i_model_release(const b1i_model *model, const b1i_tensor *t);
 

@@ -51,6 +51,16 @@ const b1i_tensor *b1i_slot_tensor(const b1i_model *m, int slot)
     }
 }
 
+int b1i_slot_same(const b1i_model *m, int slot)
+{
+    int other = b1i_slot_none;
+    if (slot == b1i_slot_head && !m->config.tied) other = b1i_slot_embedding;
+    if (slot >= b1i_slot_layers + b1i_layer_weights)
+        other = b1i_slot_layers + (slot - b1i_slot_layers) % b1i_layer_weights;
+    if (other == b1i_slot_none) return other;
+    return b1i_tensor_same(b1i_slot_tensor(m, slot), b1i_slot_tensor(m, other)) ? other : b1i_slot_none;
+}
+
 /* Ops and groups of one layer are at most this many. */
 enum { OPS_A_LAYER = 20, GROUPS_A_LAYER = 5, OPS_OUTSIDE = 3, GROUPS_OUTSIDE = 2 };
 

@@ -70,6 +70,9 @@ static inline bool b1i_slot_is_matrix(const b1i_model *model, int slot)
 {
     return b1i_slot_tensor(model, slot)->rows > 1;
 }
+/* A slot that comes before this one wherever weights are laid out, and has its values by definition, so that they need
+ * not be made again: the first layer's, or the embedding's for the head. b1i_slot_none: there is none. */
+int b1i_slot_same(const b1i_model *model, int slot);
 /* The tied head is the embedding's slot seen twice. */
 static inline bool b1i_slot_is_alias(const b1i_model *model, int slot)
 {
