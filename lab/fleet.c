@@ -65,9 +65,10 @@ static void put_head(const fleet *f, const char *use)
     fprintf(f->file, "# Written by batchone %s: %zu %s of %s%s%s%s.\n%s", b1_version(), cell_count(f),
             f->ab ? "sessions of an A/B, both arms in one process," : "cells, each a process of its own,", f->device,
             name ? " (" : "", name && plain(name) ? name : "", name ? ")" : "", use);
-    fputs("# A cell that is there is left alone, so that this may be run again until none is missing.\n"
-          "# Afterwards: batchone study collect DIRECTORY\n",
-          f->file);
+    fprintf(f->file,
+            "# What is there already is left alone, so that this may be run again until nothing is missing.\n"
+            "# Afterwards: batchone %s collect DIRECTORY\n",
+            f->ab ? "ab" : "study");
 }
 
 /* The variables; from there on the script is in the folder where it was written, for relative names of models. */
