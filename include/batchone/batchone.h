@@ -102,8 +102,9 @@ typedef struct b1_engine_options {
 B1_API b1_status b1_engine_open(const char *model, const b1_engine_options *options, b1_engine **out, b1_error *err);
 
 /* Opens a built-in published architecture with random weights; b1_shape_name(i) lists them, NULL past the last. Its
- * layers have one layer's values, its head the embedding's, each in memory of its own. It has no tokenizer. B1_ARGUMENT: no such shape or format; B1_UNSUPPORTED: rows of this shape are no whole number of
- * the format's blocks. */
+ * layers have one layer's values, its head the embedding's, each in memory of its own. It has no tokenizer.
+ * B1_ARGUMENT: no such shape or format; B1_UNSUPPORTED: rows of this shape are no whole number of the format's blocks.
+ */
 B1_API b1_status b1_engine_open_synthetic(const char *shape, const b1_engine_options *options, b1_engine **out,
                                           b1_error *err);
 B1_API const char *b1_shape_name(int index);

@@ -3,8 +3,8 @@
  * Built-in shapes: published architectures with random weights, for measurements without a file. Every matrix has the
  * asked format, embedding and head included; norms are ones and biases small, both f32. Rows are made when they are
  * asked for, each from its own seed, so nothing is stored here. All layers have one layer's values, and the head has
- * the embedding's: they are made once and copied, which takes a tenth of the time, and a step reads as many bytes from
- * as many places. There is no tokenizer and there are no end tokens: what random weights say has no end.
+ * the embedding's: they are made once and copied (of an 8B a tenth is made), and a step reads as many bytes from as
+ * many places. There is no tokenizer and there are no end tokens: what random weights say has no end.
  */
 #include "model/model.h"
 
