@@ -117,7 +117,7 @@ static void figure_name(const json_t *row, char *name, size_t bytes)
 static void theirs(b1i_page *page, const json_t *row, size_t index)
 {
     const json_t *value = json_object_get(row, "value"), *interval = json_object_get(row, "interval");
-    b1i_text_printf(&page->html, "<td class=\"n\"><a href=\"#published-%zu\" tabindex=\"-1\">", index);
+    b1i_text_printf(&page->html, "<td class=\"n\"><a href=\"#decode-%zu\" tabindex=\"-1\">", index);
     for (size_t i = 0; i < json_array_size(value); i++) {
         b1i_text_put(&page->html, i ? " – " : "");
         b1i_page_value(&page->html, json_array_get(value, i));
@@ -241,7 +241,7 @@ static void all_rows(b1i_page *page, const json_t *document)
                      *sum = named(document, "sums", word(row, "bytes"));
         char name[160];
         figure_name(row, name, sizeof name);
-        b1i_text_printf(&page->html, "<tr id=\"published-%zu\">", i);
+        b1i_text_printf(&page->html, "<tr id=\"decode-%zu\">", i);
         b1i_html(&page->html, "<th scope=\"row\">%s</th>", name);
         theirs(page, row, i);
         b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "device"), word(row, "model"));
