@@ -23,6 +23,7 @@ typedef struct study_options {
     b1i_texts models, executors, weights, stacks;
     b1i_integers contexts, batches;
     int64_t threads, sessions, warmup, steps;
+    double deadline_ms;
     bool synthetic, profile, resume, json;
 } study_options;
 
@@ -54,6 +55,8 @@ static const b1i_option options[] = {
     {"stack", 0, b1i_option_texts, AT(stacks), "CMD", "measure this program too; without --executors it alone", 0, 0,
      NULL},
     {"profile", 0, b1i_option_flag, AT(profile), NULL, "profile a few steps of each cell after its timing", 0, 0, NULL},
+    {"deadline-ms", 0, b1i_option_number, AT(deadline_ms), "X", "count steps without pauses that take longer", 1e-3,
+     1e6, NULL},
     {"resume", 0, b1i_option_flag, AT(resume), NULL, "go on with an incomplete study in DIR", 0, 0, NULL},
     {"list", 0, b1i_option_text, AT(list), "DIR", "plan: print the ids of the cells there", 0, 0, NULL},
     {"cell", 0, b1i_option_text, AT(cell), "ID", "run: the cell to measure", 0, 0, NULL},
@@ -210,7 +213,8 @@ static b1_status plan_matrix(study *s, b1_error *err)
                                      .sessions = (int)o->sessions,
                                      .warmup = (int)o->warmup,
                                      .steps = (int)o->steps,
-                                     .profile = o->profile};
+                                     .profile = o->profile,
+                                     .deadline_ms = o->deadline_ms};
     B1I_TRY(b1i_study_plan(&matrix, &s->run, err));
 fail:
     b1i_free(synthetic);

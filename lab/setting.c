@@ -16,6 +16,7 @@ enum {
     COUNT_MOST = 1000000, /* of steps, warm-up, sessions */
     THREADS_MOST = 4096,
     BATCH_MOST = 8,
+    DEADLINE_MOST_MS = 1000000000,
 };
 
 void b1i_setting_free(b1i_setting *s)
@@ -30,10 +31,14 @@ void b1i_setting_free(b1i_setting *s)
 
 json_t *b1i_setting_json(const b1i_setting *s)
 {
-    return json_pack("{s:s,s:b,s:s,s:s?,s:s?,s:s?,s:i,s:i,s:i,s:i,s:i,s:i,s:b}", "model", s->model, "synthetic",
-                     s->synthetic, "device", s->device, "executor", s->executor, "stack", s->stack, "weights",
-                     s->weights, "context", s->context, "threads", s->threads, "batch", s->batch, "session", s->session,
-                     "warmup", s->warmup, "steps", s->steps, "profile", s->profile);
+    json_t *json = json_pack("{s:s,s:b,s:s,s:s?,s:s?,s:s?,s:i,s:i,s:i,s:i,s:i,s:i,s:b}", "model", s->model, "synthetic",
+                             s->synthetic, "device", s->device, "executor", s->executor, "stack", s->stack, "weights",
+                             s->weights, "context", s->context, "threads", s->threads, "batch", s->batch, "session",
+                             s->session, "warmup", s->warmup, "steps", s->steps, "profile", s->profile);
+    if (!json || !(s->deadline_ms > 0) || json_object_set_new(json, "deadline_ms", json_real(s->deadline_ms)) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
 }
 
 /* ---- reading ---- */
@@ -81,12 +86,14 @@ static bool unpack(const json_t *json, b1i_setting *s)
     int synthetic = 0, profile = 0;
     json_int_t context, threads, batch, session, warmup, steps;
     const char *model, *device;
-    const json_t *executor, *stack, *weights;
-    if (json_unpack((json_t *)(uintptr_t)json, "{s:s,s:b,s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:b!}", "model",
+    const json_t *executor, *stack, *weights, *deadline = NULL;
+    if (json_unpack((json_t *)(uintptr_t)json, "{s:s,s:b,s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s?o!}", "model",
                     &model, "synthetic", &synthetic, "device", &device, "executor", &executor, "stack", &stack,
                     "weights", &weights, "context", &context, "threads", &threads, "batch", &batch, "session", &session,
-                    "warmup", &warmup, "steps", &steps, "profile", &profile) != 0)
+                    "warmup", &warmup, "steps", &steps, "profile", &profile, "deadline_ms", &deadline) != 0)
         return false;
+    s->deadline_ms = json_number_value(deadline);
+    if (deadline && !(s->deadline_ms > 0 && s->deadline_ms < DEADLINE_MOST_MS)) return false;
     if (!text_or_null(executor, &s->executor) || !text_or_null(stack, &s->stack) || !text_or_null(weights, &s->weights))
         return false;
     const struct {

@@ -21,12 +21,14 @@ typedef struct b1i_setting {
     int batch;      /* sequences of a step, 1 … 8 */
     int session;    /* 1 …: which repetition; each is a cell of its own */
     int warmup, steps;
-    bool profile; /* a pass under CUPTI after the timing */
+    bool profile;       /* a pass under CUPTI after the timing */
+    double deadline_ms; /* steps that take longer are counted; 0: none */
 } b1i_setting;
 
 void b1i_setting_free(b1i_setting *setting); /* a zeroed one is fine */
 /* {"model", "synthetic", "device", "executor", "stack", "weights", "context", "threads", "batch", "session", "warmup",
- * "steps", "profile"}, all of them always, null for NULL; a new reference, NULL: no memory. */
+ * "steps", "profile"}, all of them always, null for NULL, and "deadline_ms" where there is one; a new reference, NULL:
+ * no memory. */
 json_t *b1i_setting_json(const b1i_setting *setting);
 /* B1_IO with a sentence: a key is missing, unknown, or of another type or range. */
 b1_status b1i_setting_read(const json_t *json, b1i_setting *out, b1_error *err);

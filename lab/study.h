@@ -46,6 +46,7 @@ typedef struct b1i_study_matrix {
     size_t executor_count, stack_count;
     int threads, sessions, warmup, steps;
     bool profile;
+    double deadline_ms; /* 0: none */
 } b1i_study_matrix;
 
 typedef struct b1i_study_options {

@@ -64,6 +64,13 @@ static void a_setting_is_its_json(void **state)
     json_decref(json);
     json_decref(again);
     b1i_setting_free(&read);
+    s.deadline_ms = 2.5;
+    json = b1i_setting_json(&s);
+    assert_int_equal(json_object_size(json), 14);
+    OK(b1i_setting_read(json, &read, &err));
+    assert_true(read.deadline_ms == 2.5);
+    json_decref(json);
+    b1i_setting_free(&read);
     b1i_setting_free(&copy);
 }
 
@@ -71,9 +78,9 @@ static void a_setting_that_is_none_is_refused(void **state)
 {
     (void)state;
     static const char *const changes[] = {
-        "{\"context\":0}",  "{\"context\":\"64\"}", "{\"batch\":9}",        "{\"threads\":-1}",
-        "{\"model\":\"\"}", "{\"steps\":0}",        "{\"device\":\"gpu\"}", "{\"device\":\"auto\"}",
-        "{\"extra\":1}",    "{\"stack\":\"x\"}",    "{\"weights\":4}",      "{\"session\":-1}",
+        "{\"context\":0}", "{\"context\":\"64\"}", "{\"batch\":9}",           "{\"threads\":-1}", "{\"model\":\"\"}",
+        "{\"steps\":0}",   "{\"device\":\"gpu\"}", "{\"device\":\"auto\"}",   "{\"extra\":1}",    "{\"stack\":\"x\"}",
+        "{\"weights\":4}", "{\"deadline_ms\":0}",  "{\"deadline_ms\":\"1\"}", "{\"session\":-1}",
     };
     b1i_setting s = setting_of("fused", 64), read;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -598,20 +605,24 @@ static void several_sequences_read_their_own_keys(void **state)
     (void)state;
     b1i_setting s = setting_of("fused", 32);
     s.batch = 4;
+    s.deadline_ms = 1e-3; /* every step is late */
     json_t *cell = measured(&s);
     assert_string_equal(json_string_value(json_object_get(cell, "status")), "ok");
     assert_int_equal(json_integer_value(json_object_get(cell, "batch")), 4);
+    const json_t *jitter = json_object_get(cell, "jitter");
+    assert_true(json_integer_value(json_object_get(jitter, "steps")) >= 12);
+    assert_true(json_equal(json_object_get(jitter, "missed"), json_object_get(jitter, "steps")));
     assert_int_equal(json_integer_value(json_object_get(cell, "kv_bytes")), 4 * 2 * TINY_LAYERS * 2 * 16 * 32 * 2);
     json_decref(cell);
 }
 
-/* A stack whose steps take about 5 ms, of which it says a part. */
+/* A stack whose steps take about 50 ms, of which it says a part. */
 static const char *stack_that_says(const char *part)
 {
     static char command[600];
     snprintf(command, sizeof command,
              "read line; echo '{\"stack\":\"sleeper\",\"version\":\"2\",\"attention\":\"none\"}'; i=0; "
-             "while [ $i -lt 14 ]; do a=$(date +%%s%%N); sleep 0.02; b=$(date +%%s%%N); "
+             "while [ $i -lt 14 ]; do a=$(date +%%s%%N); sleep 0.05; b=$(date +%%s%%N); "
              "echo \"{\\\"step\\\":$i,\\\"ns\\\":$(((b-a)%s))}\"; i=$((i+1)); done",
              part);
     return command;
@@ -682,8 +693,8 @@ static json_t *analysis_by_hand(const char *out)
     static const int64_t lengths[] = {32}, batches[] = {1, 4};
     static const bool synthetic[] = {true};
     const char *models[] = {"smollm2-135m"};
-    const b1i_study_matrix matrix = {models,    synthetic, 1, formats, 2, lengths, batches, 1,  2,
-                                     executors, NULL,      1, 0,       1, 3,       2,       12, false};
+    const b1i_study_matrix matrix = {models, synthetic, 1, formats, 2, lengths, batches, 1,     2, executors,
+                                     NULL,   1,         0, 1,       3, 2,       12,      false, 0};
     b1i_study_options o = options_of(out);
     b1i_study_planned plan;
     json_t *analysis;

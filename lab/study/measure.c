@@ -245,8 +245,7 @@ static void measure_session(b1i_subject *s, b1_session *const *sessions, const b
 }
 
 /* Steps that follow one another, in a pass of its own after the timing: about a second of them, or as many as the
- * timing's where those are more. One that fails leaves
- * the cell as it is. */
+ * timing's where those are more. One that fails leaves the cell as it is. */
 static b1_status measure_endurance(const b1i_subject *s, b1_session *const *sessions,
                                    const b1i_measure_options *options, b1i_measured *m, b1_error *err)
 {
@@ -256,6 +255,7 @@ static b1_status measure_endurance(const b1i_subject *s, b1_session *const *sess
     const int second = fit > ENDURANCE_MOST ? ENDURANCE_MOST : fit < ENDURANCE_LEAST ? ENDURANCE_LEAST : (int)fit;
     const b1i_endurance how = {.ordinal = s->ordinal,
                                .steps = m->setting->steps > second ? m->setting->steps : second,
+                               .deadline_ms = m->setting->deadline_ms,
                                .cancelled = options->cancelled};
     b1_error why = {0};
     b1_status st = b1i_endure(&steps, &how, &m->jitter, &m->energy, &why);
@@ -369,7 +369,7 @@ static b1_status stack_jitter(const b1i_stack_result *r, b1i_measured *m, b1_err
 {
     b1i_jitter *jitter = NULL;
     b1_status st;
-    B1I_TRY(b1i_jitter_open(m->ordinal, 0, &jitter, err));
+    B1I_TRY(b1i_jitter_open(m->ordinal, m->setting->deadline_ms, &jitter, err));
     for (size_t i = 0; i < r->count; i++) B1I_TRY(b1i_jitter_took(jitter, r->step_ns[i], err));
     B1I_TRY(b1i_jitter_json(jitter, &m->jitter, err));
 fail:

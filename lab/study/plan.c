@@ -222,7 +222,8 @@ static b1_status take_matrix(maker *m, const b1i_study_matrix *x, b1_error *err)
                              .session = session,
                              .warmup = x->warmup,
                              .steps = x->steps,
-                             .profile = x->profile};
+                             .profile = x->profile,
+                             .deadline_ms = x->deadline_ms};
             B1I_TRY(take_model(m, x, &s, err));
         }
     return B1_OK;
@@ -328,12 +329,13 @@ b1_status b1i_study_plan(const b1i_study_matrix *x, const b1i_study_options *opt
     maker m = {.options = options};
     if (!x->executor_count && !x->stack_count)
         return b1i_fail(err, B1_ARGUMENT, "a study needs an executor or a stack");
-    m.note = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:i,s:b}", "models", texts_json(x->models, x->model_count),
-                       "weights", texts_json(x->weights, x->weight_count), "contexts",
-                       numbers_json(x->contexts, x->context_count), "batches", numbers_json(x->batches, x->batch_count),
-                       "executors", texts_json(x->executors, x->executor_count), "stacks",
-                       texts_json(x->stacks, x->stack_count), "threads", x->threads, "sessions", x->sessions, "warmup",
-                       x->warmup, "steps", x->steps, "profile", x->profile);
+    m.note = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:i,s:b,s:o}", "models", texts_json(x->models, x->model_count), "weights",
+        texts_json(x->weights, x->weight_count), "contexts", numbers_json(x->contexts, x->context_count), "batches",
+        numbers_json(x->batches, x->batch_count), "executors", texts_json(x->executors, x->executor_count), "stacks",
+        texts_json(x->stacks, x->stack_count), "threads", x->threads, "sessions", x->sessions, "warmup", x->warmup,
+        "steps", x->steps, "profile", x->profile, "deadline_ms",
+        x->deadline_ms > 0 ? json_real(x->deadline_ms) : json_null());
     if (!m.note) B1I_TRY(b1i_fail(err, B1_MEMORY, "not enough memory for the plan, or a name in it is no UTF-8"));
     B1I_TRY(hash_of(options->executable, m.binary, err));
     B1I_TRY(take_matrix(&m, x, err));
