@@ -264,11 +264,9 @@ fail:
 /* Where the stream's panels are loaded already: those of another one with the same values; 0: nowhere. */
 static b1i_gpu_ptr same_panels(const b1i_cuda_weights *w, const stream *s)
 {
-    int same[2];
-    for (int i = 0; i < s->count; i++) same[i] = b1i_slot_same(w->model, s->slot[i]);
     for (int i = 0; i < s->count; i++)
-        if (same[i] == b1i_slot_none) return 0;
-    return w->matrix[same[0]].data;
+        if (b1i_slot_same(w->model, s->slot[i]) == b1i_slot_none) return 0;
+    return w->matrix[b1i_slot_same(w->model, s->slot[0])].data;
 }
 
 static void free_stages(loading *l)

@@ -279,8 +279,8 @@ static b1_status check_together(b1_session *const *sessions, const int32_t *toke
 
 b1_status b1_sessions_step(b1_session *const *sessions, const int32_t *tokens, int n, b1_error *err)
 {
-    b1i_executor *executors[TOGETHER];
-    int positions[TOGETHER];
+    b1i_executor *executors[TOGETHER] = {NULL};
+    int positions[TOGETHER] = {0};
     const uint64_t start = b1i_now_ns();
     b1_status st = check_together(sessions, tokens, n, err);
     if (st != B1_OK) return st;

@@ -34,7 +34,7 @@ void b1i_model_close(b1i_model *m)
 bool b1i_tensor_same(const b1i_tensor *a, const b1i_tensor *b)
 {
     return !a->data && !b->data && a->rows > 0 && a->rows == b->rows && a->cols == b->cols && a->format == b->format &&
-           a->seed == b->seed && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0;
+           a->seed == b->seed && a->scale == b->scale;
 }
 
 uint64_t b1i_tensor_bytes(const b1i_tensor *t)
