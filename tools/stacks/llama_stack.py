@@ -124,7 +124,8 @@ def write_model(path, cell):
             if not rows:
                 f.write(struct.pack("<f", 0.02 if name.endswith("bias") else 1) * columns)
                 left = 0
-            start = (start + 104729 * size) % half
+            else:
+                start = (start + 104729 * size) % half
             while left:
                 part = min(left, half // size * size)
                 part = f.write(pool[start:start + part])
@@ -143,7 +144,11 @@ def model_file(args, cell):
     tied = "tied" if protocol.is_tied(cell) else "untied"
     path = os.path.join(args.models, f"{cell['architecture']}-{shape}-{tied}-{cell['weights']}.gguf")
     if not os.path.exists(path):
-        write_model(path, cell)
+        try:
+            write_model(path, cell)
+        finally:
+            if os.path.exists(f"{path}.{os.getpid()}"):
+                os.unlink(f"{path}.{os.getpid()}")
     return path
 
 
@@ -221,8 +226,8 @@ def measure(harness, args):
     warmed = protocol.warm(decoder.step, decoder.rewind, args.warm, 3)
     logits = llama.llama_get_logits(decoder.context)
     finite = all(abs(x) < 1e30 for x in ctypes.cast(logits, ctypes.POINTER(ctypes.c_float * cell["shape"]["vocab"]))[0])
-    harness.hello(attention=f"flash attention {args.flash_attention}", warmed_steps=warmed, weights=cell["weights"], finite=finite, kv="f16",
-                  model_bytes=llama.llama_model_size(decoder.model))
+    harness.hello(attention=f"flash attention {args.flash_attention}", warmed_steps=warmed, weights=cell["weights"],
+                  finite=finite, kv="f16", model_bytes=llama.llama_model_size(decoder.model))
     harness.steps(decoder.step, decoder.rewind)
 
 
