@@ -8,18 +8,21 @@
  *   cells/ID/cell.json    batchone.cell/1 (study/measure.h)
  *   cells/ID/profile.json batchone.step-profile/1 (step_profile.h), where the setting asks for it
  *   cells/ID/manifest.json  its own, written last, before the folder is renamed to its name
- *   device-before.json, device-after.json, commands.json, environment.json, plots/
+ *   commands.json, environment.json, plots/; where one process ran all cells device-before.json, device-after.json
  *   analysis.json         batchone.study-analysis/1, which follows from plan and cells; verify makes it anew:
- *       {"schema", "run", "device", "device_name", "cells": [{"id", "model", "architecture", "executor", "weights",
- *        "context", "threads", "batch", "session", "status", "verdict", "message", "t_obs_ms", "p10_ms", "p90_ms",
- *        "p99_ms", "cv", "t_floor_ms", "r_floor", "ceiling_gbps", "r_ceiling", "t_arithmetic_ms", "bytes", "modes"}],
- *        "groups": [the same settings over their sessions: {"model", "architecture", "executor", "weights", "context",
- *        "threads", "batch", "sessions", "ok" (cells with figures), "t_obs_ms", "r_floor", "r_ceiling" (medians of the
- *        sessions'), "mean_ms", "min_ms", "max_ms", "cv_within" (median of the cells'), "cv_across" (null: one),
- *        "headline" (no cell drifts or is throttled), "tokens_per_s" (batch over t_obs)}],
+ *       {"schema", "run", "device", "device_name", "cells": [{"id", "model", "architecture", "device_name",
+ *        "device_uuid", "executor", "weights", "context", "threads", "batch", "session", "status", "verdict",
+ * "message", "t_obs_ms", "p10_ms", "p90_ms", "p99_ms", "cv", "t_floor_ms", "r_floor", "ceiling_gbps", "r_ceiling",
+ *        "t_arithmetic_ms", "weight_bytes", "stored_bytes", "kv_bytes", "modes", "stack_version" (null: batchone),
+ *        "bytes"}],
+ *        "groups": [the same settings over their sessions: {"model", "architecture", "device_name", "executor",
+ *        "weights", "context", "threads", "batch", "stack_version", "sessions", "ok" (cells with figures), "headline"
+ *        (none drifts or is throttled), "t_obs_ms", "r_floor", "r_ceiling", "ceiling_gbps", "t_floor_ms",
+ *        "t_arithmetic_ms", "bytes", "weight_bytes", "kv_bytes" (medians of the sessions'), "mean_ms", "min_ms",
+ *        "max_ms", "cv_within" (median of the cells'), "cv_across" (null: one), "tokens_per_s" (batch over t_obs)}],
  *        "weights": [expected against realised: {"model", "executor", "context", "threads", "batch", "weights",
- *        "against" (the group of bf16, or of the most bytes), "bytes_ratio" (W + K, with scales), "paper_ratio" (bf16
- *        weights / 4 + K; of four-bit formats, else null), "speedup", "realised" (speedup / bytes_ratio)}],
+ *        "against" (the group of bf16, or of the most bytes), "bytes_ratio" (W + K, with scales), "paper_ratio"
+ * (against bf16 weights / 4 + K; of four-bit formats, else null), "speedup", "realised" (speedup / bytes_ratio)}],
  *        "batch": [{"model", "executor", "weights", "context", "batch", "step_ratio" (t / t of batch 1), "throughput"
  *        (tokens a second over those of batch 1)}]}
  *   manifest.json         seals it

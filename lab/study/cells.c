@@ -182,8 +182,11 @@ void b1i_study_sweep(const char *directory)
     char *cells = b1i_lab_join(directory, "cells");
     DIR *dir = cells ? opendir(cells) : NULL;
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        size_t length = strlen(entry->d_name);
-        if (length < 5 || strcmp(entry->d_name + length - 5, ".part") != 0) continue;
+        char id[NAME_MOST + 1];
+        size_t length = strlen(entry->d_name), to_dot = strcspn(entry->d_name, ".");
+        if (length < 5 || strcmp(entry->d_name + length - 5, ".part") != 0 || to_dot >= sizeof id) continue;
+        snprintf(id, sizeof id, "%.*s", (int)to_dot, entry->d_name);
+        if (!b1i_study_has(directory, id)) continue;
         char *path = b1i_lab_join(cells, entry->d_name);
         if (path) b1i_cell_remove(path);
         b1i_free(path);

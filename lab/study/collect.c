@@ -121,8 +121,10 @@ static b1_status check_others(check *c, b1_error *err)
         if (strncmp(name, "cells/", 6) != 0 || !name[6]) continue;
         size_t length = strcspn(name + 6, "/");
         if (name[6 + length] != '/' || name[6 + length + 1]) continue; /* folders alone */
-        snprintf(id, sizeof id, "%.*s", (int)length, name + 6);
-        if (length >= sizeof id || b1i_study_plan_find(c->plan, id) < 0)
+        const size_t to_dot = strcspn(name + 6, "./"); /* ID.PID.part: that it is not there yet was said */
+        snprintf(id, sizeof id, "%.*s", (int)to_dot, name + 6);
+        if (to_dot >= sizeof id || b1i_study_plan_find(c->plan, id) < 0 ||
+            (to_dot < length && b1i_study_has(c->directory, id)))
             differs(c, "cells/%.*s: is no cell of the plan", (int)length, name + 6);
     }
     b1i_names_free(&names);

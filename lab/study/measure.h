@@ -4,16 +4,19 @@
  * two readings of the ceiling.
  *
  * cell.json, schema batchone.cell/1: all keys of a cell of batchone.bench/1 (bench_cell.h), and
- *   "id", "session", "kind": "decode", "architecture", "dtype" (of the KV cache and activations, "bf16"), "attention"
- *   (what computes it: "split-kv", …, or the stack's word), "batch", "layers", "parameters", "kernels": {"step"
- * (kernels or dispatches of a step), "layer_min", "layer_max", "outside" (those of no layer), "from": "plan" | "graph"
- * | "profile"} or null, "source": "batchone" or {"stack", "version", "command"}, "device_name", "device_uuid",
- *   "t_arithmetic_ms" (2 · parameters of matrices · batch / the datasheet's bf16 rate; null: not known), "cv" (standard
- *   deviation over mean of the steps), "modes": null or {"low_ms", "high_ms", "step" (index of the first step of the
- *   second level; null: they alternate), "sm_mhz": [at the beginning, at the end] or null}, "energy":
- * {"joules_per_token", "source", "tokens"} or null, "machine" (b1i_machine_record), "binary_sha256", "version", "date",
- * "elapsed_s"; of a stack also "harness_ns": [[…]] (the harness's own stamps, by slice). The verdict is `drifting`
- * where there are two modes (modes.h). bytes of a step of batch b: W + b · K.
+ *   "id", "session", "kind": "decode", "setting", "architecture", "dtype" (of keys and values, "bf16"), "attention"
+ *   (what computes it: "split-kv", "math", a stack's word), "batch", "layers", "parameters" (of the matrices that a
+ * step multiplies by), "kernels": {"step" (kernels or dispatches of a step), "layer_min", "layer_max", "outside" (those
+ * of no layer), "from"} or null, "source": "batchone" or {"stack", "version", "command", "facts" (its first line)},
+ *   "device_name", "device_uuid", "flops" (of those matrices and of attention, of all sequences), "peak_tflops" (the
+ *   datasheet's dense bf16 rate), "t_arithmetic_ms" (their quotient; null: not known), "cv" (standard deviation over
+ *   mean of the steps), "modes": null or {"kind" (modes.h), "low_ms", "high_ms", "step" (index of the first step of the
+ *   second level; null of other kinds), "sm_mhz": [at the beginning, at the end] or null}, "jitter" (jitter.h) or null,
+ *   "energy" (energy.h) or null, "machine" (b1i_machine_record), "binary_sha256", "version", "date", "elapsed_s"; of a
+ *   stack also "harness_ns": [[…]] (the harness's own stamps, by slice).
+ *
+ * The verdict is `drifting` where the steps have two levels or a trend. kv_bytes are those of all sequences, so that
+ * weight_bytes + kv_bytes are the bytes of a step. Jitter, energy and profile are passes of their own after the timing.
  */
 #ifndef LAB_STUDY_MEASURE_H
 #define LAB_STUDY_MEASURE_H

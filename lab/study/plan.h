@@ -36,7 +36,8 @@ b1_status b1i_study_directory(const b1i_study_options *options, b1i_evidence **e
 b1i_device b1i_study_device(const char *name);
 /* Whether the folder of the cell is there. */
 bool b1i_study_has(const char *directory, const char *id);
-/* Removes what processes that were killed left among the cells. */
+/* Removes what processes that were killed, or were slower than others, left of cells that are there. What others may
+ * still be writing stays. */
 void b1i_study_sweep(const char *directory);
 /* B1_ARGUMENT: the plan is of another build of this command, or of another device than this machine has. */
 b1_status b1i_study_plan_here(const b1i_study_planned *plan, const char *executable, b1_error *err);
