@@ -7,9 +7,9 @@
 
 #include "app/app.h"
 #include "app/ceiling_file.h"
-#include "lab/gpus.h"
 #include "app/output.h"
 #include "base/threads.h"
+#include "lab/gpus.h"
 #include "lab/machine.h"
 
 #include <string.h>
