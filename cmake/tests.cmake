@@ -9,7 +9,7 @@
 set(B1_SLOW_TESTS test_greedy)
 set(B1_ALONE_TESTS test_tokenizer test_tokenizer_files test_sampler test_kernels test_evidence test_cuda_program test_report
                    test_analysis test_chat test_config test_formats test_gguf test_gguf_model test_safetensors test_rope
-                   test_argmax test_layout test_stats test_bootstrap test_compare)
+                   test_argmax test_layout test_fleet test_stats test_bootstrap test_compare)
 set(B1_APP)
 if(TARGET batchone_app)
   set(B1_APP batchone_app)

@@ -129,7 +129,8 @@ static b1_status try_executor(explanation *e, const char *name, b1_error *err)
     if (st != B1_OK) return st;
     if (strcmp(name, "reference") == 0) {
         t->setting.warmup = t->setting.steps = 1;
-        if (e->info.weight_bytes > REFERENCE_MOST_BYTES && !e->setting.executor)
+        const bool asked = e->setting.executor && strcmp(e->setting.executor, name) == 0;
+        if (e->info.weight_bytes > REFERENCE_MOST_BYTES && !asked)
             return (t->cell = left_out(&t->setting)) ? B1_OK : b1i_fail_memory(err, 256);
     }
     return measure(e, t, err);

