@@ -4,6 +4,7 @@
  * of A/B runs, the gain by the step's length, steps of one shape.
  */
 #include "lab/report/chart.h"
+#include "lab/report/gnuplot.h"
 #include "lab/report/page.h"
 
 #include <math.h>
@@ -115,7 +116,8 @@ static void put_executor(b1i_chart *c, const together *t, const char *executor, 
     for (size_t r = 0; r < t->count; r++) {
         spread s = spread_of(&t->runs[r], executor, datasheet);
         if (!s.count) continue;
-        if (!any) b1i_chart_series(c, (b1i_look){words, color, color % 4, !datasheet}, false);
+        if (!any)
+            b1i_chart_series(c, (b1i_look){words, color, (color + color / B1I_SERIES_COLORS) % 4, !datasheet}, false);
         any = true;
         /* Neighbours stand a little apart. */
         b1i_chart_point(c, s.x * pow(1.03, color % 7 - 3), s.values[s.count / 2], s.least, s.most);
@@ -239,6 +241,26 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
     return b1i_chart_rows_end(&c, "A / B", true, err);
 }
 
+/* The published speed-ups of batch 1 over several sessions, at the eager step of the same device and rig. */
+static void published_ladder(b1i_chart *c, const together *t)
+{
+    const json_t *row, *step;
+    size_t i, k;
+    b1i_chart_series(c, (b1i_look){"published (H100, L4)", B1I_CHART_MUTED, 1, true}, false);
+    json_array_foreach(t->published, i, row)
+    {
+        const json_t *interval = json_object_get(row, "interval");
+        if (!is(row, "quantity", "speedup") || !is(row, "rig", "ab")) continue;
+        json_array_foreach(t->published, k, step)
+        {
+            if (is(step, "quantity", "step") && is(step, "rig", "ab") && is(step, "launch", "eager") &&
+                is(step, "device", word(row, "device")))
+                b1i_chart_point(c, b1i_report_number(step, "value"), b1i_report_number(row, "value"), item(interval, 0),
+                                item(interval, 1));
+        }
+    }
+}
+
 /* By the step of A: where launching is the same, a longer step has less to gain. */
 static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
 {
@@ -260,9 +282,7 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
         b1i_chart_point(&c, b1i_report_number(run->analysis, "a_ms.mean"), b1i_report_number(run->analysis, "speedup"),
                         low, high);
     }
-    b1i_chart_series(&c, (b1i_look){"published (H100, L4)", B1I_CHART_MUTED, 1, true}, false);
-    b1i_chart_point(&c, 14.83, 1.259, 1.253, 1.267);
-    b1i_chart_point(&c, 64.48, 1.028, NAN, NAN);
+    published_ladder(&c, t);
     if (c.figure)
         b1i_text_put(&c.figure->description, "The speed-ups of the A/B runs over the milliseconds of a step of A.");
     b1i_chart_include(&c, 1);

@@ -98,7 +98,7 @@ static void groups(b1i_page *page, const b1i_report_run *run)
     b1i_page_body_end(page);
     b1i_text_put(&page->html,
                  "<p class=\"note\">The byte floor is weights, keys and values over the datasheet’s bandwidth; "
-                 "the arithmetic floor is two operations a parameter over the datasheet’s dense bf16 rate. A session "
+                 "the arithmetic floor is the operations of matrices and attention over its dense bf16 rate. A session "
                  "is a fresh process. What drifts or was throttled is counted here and makes no headline.</p>\n");
 }
 
