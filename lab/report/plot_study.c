@@ -135,6 +135,7 @@ static b1_status draw_ratio(const b1i_report_run *run, size_t first, b1i_plots *
         b1i_text_put(&c.figure->description,
                      "The share of a step that memory at its measured speed accounts for, over the context, a line for "
                      "each executor.");
+    b1i_chart_include(&c, 0); /* and so not logarithmic */
     b1i_chart_include(&c, 1);
     const b1i_axes axes = {.x = "context", .y = "R_ceiling", .log_x = true, .ticks_at_points = true, .guide = "1"};
     return b1i_chart_points_end(&c, &axes, err);

@@ -164,6 +164,7 @@ static b1_status draw_floors(const together *t, b1i_plots *plots, b1_error *err)
         b1i_text_put(&c.figure->description,
                      "The share of a step that the bytes explain, over the bandwidth of the device: a point for each "
                      "executor and device, the published ones beside.");
+    b1i_chart_include(&c, 0); /* and so not logarithmic */
     b1i_chart_include(&c, 1);
     const b1i_axes axes = {.x = "GB/s: of the datasheet; of the measured ceiling where open",
                            .y = "share of the step",
@@ -197,11 +198,11 @@ static void published_speedups(b1i_chart *c, const together *t)
         char words[120];
         const json_t *interval = json_object_get(row, "interval");
         if (!is(row, "quantity", "speedup")) continue;
-        snprintf(words, sizeof words, "%s, context %.0f, batch %.0f, %s", word(row, "device"),
+        snprintf(words, sizeof words, "%s at %.0f, batch %.0f, %s", word(row, "device"),
                  b1i_report_number(row, "context"), b1i_report_number(row, "batch"),
-                 b1i_report_number(row, "sessions") == 1    ? "one session"
-                 : b1i_report_number(row, "sessions") == 10 ? "ten sessions"
-                                                            : "sessions not said");
+                 b1i_report_number(row, "sessions") == 1    ? "1 session"
+                 : b1i_report_number(row, "sessions") == 10 ? "10 sessions"
+                                                            : "N not said");
         b1i_chart_row(c, words);
         b1i_chart_mark(c, (b1i_look){"published", B1I_CHART_MUTED, 1, true}, b1i_report_number(row, "value"),
                        item(interval, 0), item(interval, 1));
@@ -223,8 +224,9 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
                  b1i_report_number(run->analysis, "context"), b1i_report_run_device(run));
         b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_head(&c, words);
-        snprintf(words, sizeof words, "%.0f sessions, %s", b1i_report_number(run->analysis, "sessions"),
-                 word(run->analysis, "verdict"));
+        snprintf(words, sizeof words,
+                 b1i_report_number(run->analysis, "sessions") == 1 ? "%.0f session, %s" : "%.0f sessions, %s",
+                 b1i_report_number(run->analysis, "sessions"), word(run->analysis, "verdict"));
         b1i_chart_row(&c, words);
         ab_bounds(run, &low, &high);
         const bool ok = is(run->analysis, "verdict", "ok");
