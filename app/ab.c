@@ -205,6 +205,18 @@ static b1_status arm(const char *name, const char *settings, const b1i_setting *
     return st == B1_OK ? st : b1i_fail(err, st, "--%s: %s", name, why.message);
 }
 
+/* Sessions of a model that cannot be read would all fail for the same reason. */
+static b1_status look_at(const char *model, bool synthetic, b1_error *err)
+{
+    b1_inspection *inspection = NULL;
+    b1_status st = B1_OK;
+    if (synthetic && !b1i_is_shape(model))
+        return b1i_fail(err, B1_ARGUMENT, "there is no built-in shape \"%s\"", model);
+    if (!synthetic) st = b1_inspect(model, &inspection, err);
+    b1_inspection_free(inspection);
+    return st;
+}
+
 static b1_status make_plan(ab *s, b1_error *err)
 {
     const ab_options *o = s->o;
@@ -224,9 +236,8 @@ static b1_status make_plan(ab *s, b1_error *err)
                                  .resamples = (int)o->resamples,
                                  .seed = (uint64_t)o->seed,
                                  .launch_only = o->launch_only};
-    if (base.synthetic && !b1i_is_shape(o->model))
-        return b1i_fail(err, B1_ARGUMENT, "there is no built-in shape \"%s\"", o->model);
     options_of.run = s->run;
+    B1I_TRY(look_at(o->model, base.synthetic, err));
     B1I_TRY(arm("a", o->a, &base, &options_of.a, err));
     B1I_TRY(arm("b", o->b, &base, &options_of.b, err));
     B1I_TRY(b1i_ab_plan(&options_of, err));

@@ -17,13 +17,13 @@
  *               as text), "launch_only", "resamples", "seed", "planned" (sessions), "sessions" (those with a pair),
  *               "speedup", "interval" [low, high], "percentile_interval", "pairs" [[a_ms, b_ms]], "numbers" (of the
  *               pairs' sessions), "orders" (of them), "difference_ms" (mean of a_ms − b_ms), "difference_interval",
- *               "upper_bound" (the difference bounds the launch tax from above), "median", "mean", "min", "max" (of
- *               the sessions' ratios), "order_effect" (geometric mean of the sessions that ran A first over that of
- *               the others; null: there are none), "a_ms", "b_ms": {"mean", "median", "min", "max", "cv_within" (median
- * over sessions of a cell's), "cv_across" (null: one session)}, "verdicts": {"ok", "noisy", "drifting", "throttled"}
- * (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "a", "b" (of a stack its name and version),
- * "warmup", "numbers", "speedup", "interval"}], "verdict", "headline" (whether the verdict is ok), "message"} and what
- * every directory of evidence has.
+ *               "upper_bound" (the kernels were shown to be the same: the difference bounds the launch tax from above),
+ * "median", "mean", "min", "max" (of the sessions' ratios), "order_effect" (geometric mean of the sessions that ran A
+ * first over that of the others; null: there are none), "a_ms", "b_ms": {"mean", "median", "min", "max", "cv_within"
+ * (median over sessions of a cell's), "cv_across" (null: one session)}, "verdicts": {"ok", "noisy", "drifting",
+ * "throttled"} (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "a", "b" (of a stack its name and
+ * version), "warmup", "numbers", "speedup", "interval"}], "verdict", "headline" (whether the verdict is ok), "message"}
+ * and what every directory of evidence has.
  *
  * Verdicts, the first that holds: failed (a session could not measure both), rigs differ (sessions of several rigs:
  * never pooled, the figures are null and stand in "rigs"), kernels differ, kernels not compared (of launch_only), one

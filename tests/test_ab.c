@@ -385,6 +385,12 @@ static void verdicts_are_the_first_that_holds(void **state)
     j = analysis_of("v", same, 2, true);
     assert_true(json_is_true(json_object_get(j, "upper_bound")));
     json_decref(j);
+    j = analysis_of("v", part, 2, true);
+    assert_true(json_is_false(json_object_get(j, "upper_bound")));
+    json_decref(j);
+    j = analysis_of("v", differ, 2, true);
+    assert_true(json_is_false(json_object_get(j, "upper_bound")));
+    json_decref(j);
 }
 
 static void rigs_are_never_pooled(void **state)

@@ -342,6 +342,12 @@ static const char *verdict(analysis *a)
     return "ok";
 }
 
+/* Whether A and B were shown to differ in nothing but launch. */
+static bool same_kernels(const analysis *a)
+{
+    return a->plan.launch_only && a->count > 0 && a->compared >= (int)a->count && a->differing == 0;
+}
+
 static json_t *pairs_json(const analysis *a)
 {
     json_t *list = json_array();
@@ -380,7 +386,7 @@ static b1_status document(analysis *a, json_t **out, b1_error *err)
                       "device_name", p->device_name, "context", p->arms[0].context, "a", arms[0], "b", arms[1],
                       "launch_only", p->launch_only, "resamples", p->resamples, "seed", (json_int_t)p->seed, "planned",
                       (int)p->count, "sessions", (int)a->count, "pairs", pairs_json(a), "numbers", numbers_of(a, -1),
-                      "orders", orders_json(a), "upper_bound", p->launch_only, "verdicts", verdicts_json(a), "rigs",
+                      "orders", orders_json(a), "upper_bound", same_kernels(a), "verdicts", verdicts_json(a), "rigs",
                       a->rigs, "verdict", words, "headline", ok, "message", b1i_lab_text(ok ? NULL : a->message));
     b1i_free(arms[0]);
     b1i_free(arms[1]);
