@@ -5,9 +5,9 @@
  */
 #include "app/app.h"
 #include "app/ceiling_file.h"
-#include "lab/gpus.h"
 #include "app/output.h"
 #include "base/threads.h"
+#include "lab/gpus.h"
 #include "lab/machine.h"
 
 #include <unistd.h>

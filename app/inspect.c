@@ -5,8 +5,8 @@
  */
 #include "app/app.h"
 #include "app/ceiling_file.h"
-#include "lab/gpus.h"
 #include "app/output.h"
+#include "lab/gpus.h"
 
 #include <math.h>
 #include <string.h>
