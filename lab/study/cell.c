@@ -294,7 +294,9 @@ void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line
         differs(&c, "its status is none");
     } else if (strcmp(status, "ok") == 0) {
         check_figures(&c);
-        if (json_object_get(cell, "harness_ns")) check_harness(&c);
+        if (json_object_get(cell, "harness_ns") ||
+            json_is_string(json_object_get(json_object_get(cell, "setting"), "stack")))
+            check_harness(&c);
         if (json_is_object(json_object_get(cell, "jitter")))
             b1i_jitter_check(json_object_get(cell, "jitter"), say, user);
     } else if (!json_is_string(json_object_get(cell, "message")) || json_is_number(json_object_get(cell, "t_obs_ms")) ||
