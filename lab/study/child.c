@@ -208,6 +208,7 @@ b1i_child_end b1i_child_close(b1i_child *c, uint64_t until_ns, bool (*cancelled)
             (void)wait_until(c, b1i_now_ns() + patience_ns, NULL);
         }
         kill(-c->pid, SIGKILL);
+        kill(c->pid, SIGKILL); /* it may have left its group, and would be waited for without end */
         while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR) {
         }
         end.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
