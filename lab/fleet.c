@@ -34,11 +34,11 @@ static bool plain(const char *text)
     return true;
 }
 
-/* Whether `text` consists of letters, digits and `more`, and begins with no '-'. */
+/* Whether `text` consists of letters, digits and `more`, and begins with no '-' and no '.'. */
 static bool word(const char *text, const char *more)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    if (!text || !*text || *text == '-') return false;
+    if (!text || !*text || *text == '-' || *text == '.') return false;
     for (; *text; text++)
         if (!strchr(letters, *text) && !strchr(more, *text)) return false;
     return true;
