@@ -192,6 +192,8 @@ static b1_status plan_matrix(study *s, b1_error *err)
     }
     for (size_t i = 0; i < o->weights.count; i++)
         weights[i] = strcmp(o->weights.items[i], "as-is") == 0 ? NULL : o->weights.items[i];
+    for (size_t i = 0; i < o->stacks.count; i++)
+        if (!*o->stacks.items[i]) B1I_TRY(b1i_fail(err, B1_ARGUMENT, "--stack is empty: expected a command"));
     B1I_TRY(default_numbers(&o->contexts, contexts, 4, err));
     B1I_TRY(default_numbers(&o->batches, batches, 1, err));
     if (o->executors.count || !o->stacks.count)

@@ -115,6 +115,15 @@ static bool unpack(const json_t *json, b1i_setting *s)
     return true;
 }
 
+/* Whether a word (NULL is one) may be shown as it is: not empty, no control character. */
+static bool is_word(const char *text)
+{
+    if (!text) return true;
+    for (const char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) return false;
+    return *text != 0;
+}
+
 b1_status b1i_setting_read(const json_t *json, b1i_setting *out, b1_error *err)
 {
     b1i_setting s = {0};
@@ -126,6 +135,8 @@ b1_status b1i_setting_read(const json_t *json, b1i_setting *out, b1_error *err)
                         "and profile");
     if (!*s.model || (s.executor && s.stack) || (s.stack && !*s.stack))
         return b1i_fail(err, B1_IO, "a setting has no model, or both an executor and a stack");
+    if (!is_word(s.model) || !is_word(s.executor) || !is_word(s.weights))
+        return b1i_fail(err, B1_IO, "a setting's model, executor or weights are empty or have a control character");
     if (!b1i_device_is_word(s.device) || strcmp(s.device, "auto") == 0 || strcmp(s.device, "cuda") == 0)
         return b1i_fail(err, B1_IO, "a setting's device is \"%s\", neither cpu nor cuda:N", s.device);
     return copy_texts(&s, out, err);
