@@ -4,12 +4,16 @@
 #   browser opens pages in Chromium; without one, or without gnuplot, it skips that
 #   gpu     does most of its work on an NVIDIA GPU; without one it runs what it can and skips the rest
 #   fake    on a driver that stands in for one
-#   alone   has no second thread, so that ThreadSanitizer has nothing to see
+#   alone   has no thread but those that other tests have too, so that ThreadSanitizer would see nothing new
 
 set(B1_SLOW_TESTS test_greedy)
-set(B1_ALONE_TESTS test_tokenizer test_tokenizer_files test_sampler test_kernels test_evidence test_cuda_program test_report
-                   test_analysis test_chat test_config test_formats test_gguf test_gguf_model test_safetensors test_rope
-                   test_argmax test_layout test_fleet test_stats test_bootstrap test_compare)
+set(B1_ALONE_TESTS test_tokenizer test_tokenizer_files test_sampler test_kernels test_evidence test_cuda_program
+                   test_report test_analysis test_chat test_config test_formats test_gguf
+                   test_gguf_model test_safetensors test_rope test_argmax test_layout test_fleet
+                   test_stats test_bootstrap test_compare test_ab test_cli test_explain test_jitter
+                   test_report_study test_study)
+# The same of tests on the stand-in driver, where the device itself runs on one thread.
+set(B1_ALONE_FAKES test_cuda_program test_lab_attention test_lab_rms_softmax test_lab_tiles)
 set(B1_APP)
 if(TARGET batchone_app)
   set(B1_APP batchone_app)
@@ -91,10 +95,14 @@ if(TARGET test_gpu AND B1_CUDA_FOUND)
     add_dependencies(${name} fake_cuda)
     add_test(NAME ${name}_fake COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     list(APPEND fake ${name}_fake)
+    set_tests_properties(${name}_fake PROPERTIES LABELS fake)
+    if(name IN_LIST B1_ALONE_FAKES)
+      set_tests_properties(${name}_fake PROPERTIES LABELS "fake;alone")
+    endif()
   endforeach()
   set(environment LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fake B1_FAKE_CUDA=1 BATCHONE_CUPTI=${cupti})
   if(CMAKE_CROSSCOMPILING)
     list(APPEND environment B1_EMULATED=1)
   endif()
-  set_tests_properties(${fake} PROPERTIES LABELS fake TIMEOUT 600 ENVIRONMENT "${environment}")
+  set_tests_properties(${fake} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
 endif()
