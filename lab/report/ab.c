@@ -9,12 +9,6 @@
 
 #define ANALYSIS "analysis.json"
 
-static const char *word(const json_t *object, const char *key)
-{
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
-}
-
 static double item(const json_t *list, size_t i)
 {
     const json_t *value = json_array_get(list, i);
@@ -59,7 +53,7 @@ static void put_own(const char *from, const char *other, char *words, size_t byt
 
 void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes)
 {
-    const char *a = word(run->analysis, "a"), *b = word(run->analysis, "b");
+    const char *a = b1i_report_word(run->analysis, "a"), *b = b1i_report_word(run->analysis, "b");
     if (bytes == 0) return;
     words[0] = 0;
     put_own(a, b, words, bytes);
@@ -72,11 +66,11 @@ void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes)
 
 static void verdict(b1i_page *page, const b1i_report_run *run)
 {
-    const char *words = word(run->analysis, "verdict"), *message = word(run->analysis, "message");
+    const char *words = b1i_report_word(run->analysis, "verdict"), *message = b1i_report_word(run->analysis, "message");
     const bool ok = strcmp(words, "ok") == 0;
     b1i_text_put(&page->html, "<p>");
-    b1i_html(&page->html, "A: <code>%s</code>. B: <code>%s</code>. ", word(run->analysis, "a"),
-             word(run->analysis, "b"));
+    b1i_html(&page->html, "A: <code>%s</code>. B: <code>%s</code>. ", b1i_report_word(run->analysis, "a"),
+             b1i_report_word(run->analysis, "b"));
     if (!ok) b1i_html(&page->html, "<strong class=\"warn\">Verdict: %s</strong>, so this makes no headline. ", words);
     if (message[0]) b1i_html(&page->html, "%s ", message);
     b1i_text_put(&page->html, "</p>\n");
@@ -157,7 +151,8 @@ static const char *id_of(const b1i_report_run *run, double number)
 {
     const json_t *list = json_object_get(run->plan, "cells"), *cell;
     size_t i;
-    json_array_foreach(list, i, cell) if (b1i_report_number(cell, "session") == number) return word(cell, "id");
+    json_array_foreach(list, i, cell) if (b1i_report_number(cell, "session") == number) return b1i_report_word(cell,
+                                                                                                               "id");
     return "";
 }
 
@@ -205,9 +200,11 @@ static void rigs(b1i_page *page, const b1i_report_run *run)
         char words[24];
         snprintf(words, sizeof words, "%zu", i + 1);
         b1i_page_row(page, run, ANALYSIS, words);
-        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(rig, "device_name"), word(rig, "version"));
-        snprintf(words, sizeof words, "%.12s", word(rig, "binary_sha256"));
-        b1i_html(&page->html, "<td>%s</td><td>%s</td><td>%s</td>", words, word(rig, "a"), word(rig, "b"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", b1i_report_word(rig, "device_name"),
+                 b1i_report_word(rig, "version"));
+        snprintf(words, sizeof words, "%.12s", b1i_report_word(rig, "binary_sha256"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td><td>%s</td>", words, b1i_report_word(rig, "a"),
+                 b1i_report_word(rig, "b"));
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(rig, "speedup"), 4);
         for (size_t k = 0; k < 2; k++)
             b1i_page_number(page, run, ANALYSIS, item(json_object_get(rig, "interval"), k), 4);
@@ -231,13 +228,14 @@ void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run)
     double speedup = b1i_report_number(a, "speedup"), sessions_run = b1i_report_number(a, "sessions");
     char words[300];
     b1i_ab_difference(run, words, sizeof words);
-    if (strcmp(word(a, "verdict"), "ok") == 0 && isfinite(speedup))
+    if (strcmp(b1i_report_word(a, "verdict"), "ok") == 0 && isfinite(speedup))
         b1i_page_claim(page, run, "analysis.json plan.json",
                        "%s at context %.0f, %s: B is %.3f times as fast as A, 95 %% interval %.3f to %.3f over %.0f "
                        "sessions.",
-                       word(a, "model"), b1i_report_number(a, "context"), words, speedup, bound(run, "interval", 0),
-                       bound(run, "interval", 1), sessions_run);
+                       b1i_report_word(a, "model"), b1i_report_number(a, "context"), words, speedup,
+                       bound(run, "interval", 0), bound(run, "interval", 1), sessions_run);
     else
         b1i_page_claim(page, run, "analysis.json plan.json", "%s at context %.0f, %s: no claim; the verdict is “%s”.",
-                       word(a, "model"), b1i_report_number(a, "context"), words, word(a, "verdict"));
+                       b1i_report_word(a, "model"), b1i_report_number(a, "context"), words,
+                       b1i_report_word(a, "verdict"));
 }

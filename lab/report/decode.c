@@ -23,13 +23,10 @@ b1_status b1i_published_decode(json_t **out, b1_error *err)
     return b1i_fail(err, B1_MEMORY, "not enough memory for the published study");
 }
 
-static const char *word(const json_t *object, const char *key)
+static bool is(const json_t *row, const char *key, const char *value)
 {
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
+    return strcmp(b1i_report_word(row, key), value) == 0;
 }
-
-static bool is(const json_t *row, const char *key, const char *value) { return strcmp(word(row, key), value) == 0; }
 
 /* The entry of a list of the document that has the name; NULL: none. */
 static const json_t *named(const json_t *document, const char *list, const char *name)
@@ -55,7 +52,7 @@ static bool corresponds(const b1i_report_group *g, const json_t *row)
 {
     return g->t_obs_ms > 0 && is(row, "model", g->model) && b1i_report_number(row, "context") == g->context &&
            b1i_report_number(row, "batch") == g->batch && is(row, "weights", g->weights) &&
-           b1i_decode_launch(g->executor, word(row, "launch"));
+           b1i_decode_launch(g->executor, b1i_report_word(row, "launch"));
 }
 
 /* What the group has of the row's quantity; NaN: nothing. */
@@ -80,7 +77,7 @@ static double ours(const b1i_report_group *g, const json_t *row)
 /* One group stands for what has no launch: its first. */
 static bool told(const b1i_report_run *run, size_t i, const json_t *row)
 {
-    if (word(row, "launch")[0]) return false;
+    if (b1i_report_word(row, "launch")[0]) return false;
     for (size_t k = 0; k < i; k++)
         if (corresponds(&run->groups[k], row)) return true;
     return false;
@@ -89,7 +86,7 @@ static bool told(const b1i_report_run *run, size_t i, const json_t *row)
 /* R_floor by the bytes that the row counts. */
 static double by_their_bytes(const json_t *document, const b1i_report_group *g, const json_t *row)
 {
-    const json_t *sum = named(document, "sums", word(row, "bytes"));
+    const json_t *sum = named(document, "sums", b1i_report_word(row, "bytes"));
     if (!is(row, "quantity", "R_floor") && !is(row, "quantity", "utilisation")) return NAN;
     return b1i_report_number(sum, "bytes") / g->peak_gbps / 1e6 / g->t_obs_ms;
 }
@@ -103,10 +100,11 @@ static const bool numbers[] = {false, true, false, false, true, false, false, tr
 
 static void figure_name(const json_t *row, char *name, size_t bytes)
 {
-    int used = snprintf(name, bytes, "%s", word(row, "quantity"));
+    int used = snprintf(name, bytes, "%s", b1i_report_word(row, "quantity"));
     const char *const keys[] = {"launch", "backend", "weights"};
     for (int i = 0; i < 3 && used > 0 && (size_t)used < bytes; i++)
-        if (word(row, keys[i])[0]) used += snprintf(name + used, bytes - (size_t)used, ", %s", word(row, keys[i]));
+        if (b1i_report_word(row, keys[i])[0])
+            used += snprintf(name + used, bytes - (size_t)used, ", %s", b1i_report_word(row, keys[i]));
     double context = b1i_report_number(row, "context"), batch = b1i_report_number(row, "batch");
     if (context > 0 && used > 0 && (size_t)used < bytes)
         used += snprintf(name + used, bytes - (size_t)used, ", context %.0f", context);
@@ -130,7 +128,7 @@ static void theirs(b1i_page *page, const json_t *row, size_t index)
         b1i_page_value(&page->html, json_array_get(interval, 1));
         b1i_text_put(&page->html, "]");
     }
-    b1i_html(&page->html, " %s</a></td>", word(row, "unit"));
+    b1i_html(&page->html, " %s</a></td>", b1i_report_word(row, "unit"));
 }
 
 typedef struct beside {
@@ -142,7 +140,7 @@ typedef struct beside {
 static void row_begins(beside *b, const b1i_report_run *run, const char *file, const json_t *row, size_t index)
 {
     char name[160];
-    const json_t *sum = named(b->document, "sums", word(row, "bytes"));
+    const json_t *sum = named(b->document, "sums", b1i_report_word(row, "bytes"));
     if (!b->rows++) {
         b1i_page_table(b->page, "Beside the published study:",
                        "same model, weights, context, batch and way of launching; other devices, stacks and rigs. "
@@ -152,8 +150,8 @@ static void row_begins(beside *b, const b1i_report_run *run, const char *file, c
     figure_name(row, name, sizeof name);
     b1i_page_row(b->page, run, file, name);
     theirs(b->page, row, index);
-    b1i_html(&b->page->html, "<td>%s</td><td class=\"words\">%s</td>", word(row, "device"),
-             sum ? word(sum, "words") : "–");
+    b1i_html(&b->page->html, "<td>%s</td><td class=\"words\">%s</td>", b1i_report_word(row, "device"),
+             sum ? b1i_report_word(sum, "words") : "–");
 }
 
 static void put_group(beside *b, const b1i_report_run *run, const b1i_report_group *g, const json_t *row, size_t index)
@@ -171,9 +169,9 @@ static void put_group(beside *b, const b1i_report_run *run, const b1i_report_gro
 /* An A/B of a stream against a graph, or of a stack's two ways, is of a row of speed-ups. */
 static bool ab_corresponds(const b1i_report_run *run, const json_t *row)
 {
-    const char *a = word(run->analysis, "a"), *b = word(run->analysis, "b");
+    const char *a = b1i_report_word(run->analysis, "a"), *b = b1i_report_word(run->analysis, "b");
     double batch = b1i_report_number(run->plan, "a.batch");
-    return run->sort == b1i_report_ab && is(row, "model", word(run->analysis, "model")) &&
+    return run->sort == b1i_report_ab && is(row, "model", b1i_report_word(run->analysis, "model")) &&
            b1i_report_number(row, "context") == b1i_report_number(run->analysis, "context") &&
            b1i_report_number(row, "batch") == (isfinite(batch) ? batch : 1) &&
            (strstr(a, "stream") || strstr(a, "eager")) && (strstr(b, "graph") || strstr(b, "pdl"));
@@ -199,14 +197,14 @@ static void put_batches(beside *b, const b1i_report_run *run, const json_t *row,
     size_t i;
     json_array_foreach(list, i, ours_row)
     {
-        bool same = b1i_decode_launch(word(ours_row, "executor"), word(row, "launch"));
+        bool same = b1i_decode_launch(b1i_report_word(ours_row, "executor"), b1i_report_word(row, "launch"));
         for (int k = 0; k < 4; k++)
             same &= json_equal(json_object_get(row, keys[k]), json_object_get(ours_row, keys[k]));
         if (!same) continue;
         row_begins(b, run, "analysis.json", row, index);
         b1i_page_number(b->page, run, "analysis.json", b1i_report_number(ours_row, "throughput"), 2);
-        b1i_html(&b->page->html, "<td>%s</td><td>%s</td><td></td><td></td></tr>\n", word(ours_row, "executor"),
-                 b1i_report_run_device(run));
+        b1i_html(&b->page->html, "<td>%s</td><td>%s</td><td></td><td></td></tr>\n",
+                 b1i_report_word(ours_row, "executor"), b1i_report_run_device(run));
     }
 }
 
@@ -237,23 +235,23 @@ static void all_rows(b1i_page *page, const json_t *document)
     b1i_page_columns(page, columns, right);
     json_array_foreach(rows, i, row)
     {
-        const json_t *rig = named(document, "rigs", word(row, "rig")),
-                     *sum = named(document, "sums", word(row, "bytes"));
+        const json_t *rig = named(document, "rigs", b1i_report_word(row, "rig")),
+                     *sum = named(document, "sums", b1i_report_word(row, "bytes"));
         char name[160];
         figure_name(row, name, sizeof name);
         b1i_text_printf(&page->html, "<tr id=\"decode-%zu\">", i);
         b1i_html(&page->html, "<th scope=\"row\">%s</th>", name);
         theirs(page, row, i);
-        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "device"), word(row, "model"));
-        b1i_page_words(page, word(row, "statistic"));
-        b1i_page_words(page, word(rig, "words"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", b1i_report_word(row, "device"), b1i_report_word(row, "model"));
+        b1i_page_words(page, b1i_report_word(row, "statistic"));
+        b1i_page_words(page, b1i_report_word(rig, "words"));
         b1i_text_put(&page->html, "<td class=\"n\">");
         b1i_page_value(&page->html, json_object_get(row, "sessions"));
         b1i_text_put(&page->html, "</td>");
-        b1i_page_words(page, word(rig, "stack"));
-        b1i_page_words(page, word(sum, "words"));
-        b1i_html(&page->html, "<td>%s</td>", word(row, "where"));
-        b1i_page_words(page, word(row, "note"));
+        b1i_page_words(page, b1i_report_word(rig, "stack"));
+        b1i_page_words(page, b1i_report_word(sum, "words"));
+        b1i_html(&page->html, "<td>%s</td>", b1i_report_word(row, "where"));
+        b1i_page_words(page, b1i_report_word(row, "note"));
         b1i_text_put(&page->html, "</tr>\n");
     }
     b1i_page_body_end(page);
@@ -270,7 +268,7 @@ b1_status b1i_page_decode(b1i_page *page, const b1i_report_run *runs, size_t cou
     beside b = {page, document, 0};
     b1i_html(&page->html,
              "<h3 id=\"published-study\">Beside the published study</h3>\n<div class=\"source\"><p>%s. %s</p></div>\n",
-             word(document, "source"), word(document, "note"));
+             b1i_report_word(document, "source"), b1i_report_word(document, "note"));
     json_array_foreach(rows, i, row) put_row(&b, runs, count, row, i);
     if (b.rows)
         b1i_page_body_end(page);
@@ -297,13 +295,13 @@ void b1i_page_decode_attention(b1i_page *page, const b1i_report_run *run, const 
     json_array_foreach(rows, i, row)
     {
         if (!is(row, "quantity", "attention")) continue;
-        b1i_html(&page->html, "<tr><th scope=\"row\">%s</th><td>published, %s</td>", word(row, "backend"),
-                 word(row, "device"));
+        b1i_html(&page->html, "<tr><th scope=\"row\">%s</th><td>published, %s</td>", b1i_report_word(row, "backend"),
+                 b1i_report_word(row, "device"));
         if (json_is_number(json_object_get(row, "value")))
             b1i_text_printf(&page->html, "<td class=\"n\">%.2f</td>", b1i_report_number(row, "value"));
         else
             b1i_text_put(&page->html, "<td class=\"n none\">–</td>");
-        b1i_page_words(page, word(row, "statistic"));
+        b1i_page_words(page, b1i_report_word(row, "statistic"));
         b1i_text_put(&page->html, "</tr>\n");
     }
     for (i = 0; i < run->count; i++) {

@@ -13,12 +13,6 @@ const char *const b1i_cause_names[b1i_causes] = {"weights at the ceiling", "keys
                                                  "kernels beyond that (by profile)", "launch, at most (stream − graph)",
                                                  "the rest"};
 
-static const char *word(const json_t *object, const char *key)
-{
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
-}
-
 static int whole(const json_t *object, const char *key)
 {
     return (int)json_integer_value(json_object_get(object, key));
@@ -28,10 +22,11 @@ static int whole(const json_t *object, const char *key)
 
 bool b1i_report_cell_of(const b1i_report_group *g, const json_t *cell)
 {
-    return strcmp(word(cell, "model"), g->model) == 0 && strcmp(word(cell, "architecture"), g->architecture) == 0 &&
-           strcmp(word(cell, "executor"), g->executor) == 0 && strcmp(word(cell, "weights"), g->weights) == 0 &&
-           whole(cell, "context") == g->context && whole(cell, "threads") == g->threads &&
-           whole(cell, "batch") == g->batch;
+    return strcmp(b1i_report_word(cell, "model"), g->model) == 0 &&
+           strcmp(b1i_report_word(cell, "architecture"), g->architecture) == 0 &&
+           strcmp(b1i_report_word(cell, "executor"), g->executor) == 0 &&
+           strcmp(b1i_report_word(cell, "weights"), g->weights) == 0 && whole(cell, "context") == g->context &&
+           whole(cell, "threads") == g->threads && whole(cell, "batch") == g->batch;
 }
 
 /* An id that may be a folder's name. */
@@ -53,7 +48,7 @@ static b1_status read_documents(const b1i_report_run *run, b1i_report_group *g, 
 {
     b1_status st;
     char name[B1I_REPORT_WORDS];
-    const char *id = word(cell, "id");
+    const char *id = b1i_report_word(cell, "id");
     if (g->folder[0] || !is_id(id)) return B1_OK;
     snprintf(g->folder, sizeof g->folder, "cells/%s/", id);
     snprintf(g->file, sizeof g->file, "cells/%s/cell.json", id);
@@ -91,10 +86,10 @@ static b1i_report_group read_group(const json_t *json)
 {
     return (b1i_report_group){
         .json = json,
-        .model = word(json, "model"),
-        .architecture = word(json, "architecture"),
-        .executor = word(json, "executor"),
-        .weights = word(json, "weights"),
+        .model = b1i_report_word(json, "model"),
+        .architecture = b1i_report_word(json, "architecture"),
+        .executor = b1i_report_word(json, "executor"),
+        .weights = b1i_report_word(json, "weights"),
         .context = whole(json, "context"),
         .threads = whole(json, "threads"),
         .batch = whole(json, "batch"),

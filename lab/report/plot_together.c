@@ -20,13 +20,10 @@ typedef struct together {
     const json_t *document;
 } together;
 
-static const char *word(const json_t *object, const char *key)
+static bool is(const json_t *row, const char *key, const char *value)
 {
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
+    return strcmp(b1i_report_word(row, key), value) == 0;
 }
-
-static bool is(const json_t *row, const char *key, const char *value) { return strcmp(word(row, key), value) == 0; }
 
 static double item(const json_t *list, size_t i)
 {
@@ -135,7 +132,7 @@ static void put_published_floors(b1i_chart *c, const together *t)
         {
             const json_t *value = json_object_get(row, "value");
             const bool range = is(row, "quantity", "R_floor range"), bf16 = is(row, "weights", "bf16");
-            double x = peak_of(t, word(row, "device")), y = b1i_report_number(row, "value");
+            double x = peak_of(t, b1i_report_word(row, "device")), y = b1i_report_number(row, "value");
             if (!(range || is(row, "quantity", "R_floor")) || !is(row, "launch", launches[k]) || !bf16) continue;
             if (!any)
                 b1i_chart_series(c,
@@ -198,7 +195,7 @@ static void published_speedups(b1i_chart *c, const together *t)
         char words[120];
         const json_t *interval = json_object_get(row, "interval");
         if (!is(row, "quantity", "speedup")) continue;
-        snprintf(words, sizeof words, "%s at %.0f, batch %.0f, %s", word(row, "device"),
+        snprintf(words, sizeof words, "%s at %.0f, batch %.0f, %s", b1i_report_word(row, "device"),
                  b1i_report_number(row, "context"), b1i_report_number(row, "batch"),
                  b1i_report_number(row, "sessions") == 1    ? "1 session"
                  : b1i_report_number(row, "sessions") == 10 ? "10 sessions"
@@ -220,13 +217,13 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
         if (!has_speedup(run)) continue;
         if (!any) b1i_chart_begin(&c, plots, b1i_plot_intervals, "intervals", "Speed-ups of B over A");
         any = true;
-        snprintf(words, sizeof words, "%.40s at %.0f, %.40s: ", word(run->analysis, "model"),
+        snprintf(words, sizeof words, "%.40s at %.0f, %.40s: ", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"), b1i_report_run_device(run));
         b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_head(&c, words);
         snprintf(words, sizeof words,
                  b1i_report_number(run->analysis, "sessions") == 1 ? "%.0f session, %s" : "%.0f sessions, %s",
-                 b1i_report_number(run->analysis, "sessions"), word(run->analysis, "verdict"));
+                 b1i_report_number(run->analysis, "sessions"), b1i_report_word(run->analysis, "verdict"));
         b1i_chart_row(&c, words);
         ab_bounds(run, &low, &high);
         const bool ok = is(run->analysis, "verdict", "ok");
@@ -256,7 +253,7 @@ static void published_ladder(b1i_chart *c, const together *t)
         json_array_foreach(t->published, k, step)
         {
             if (is(step, "quantity", "step") && is(step, "rig", "ab") && is(step, "launch", "eager") &&
-                is(step, "device", word(row, "device")))
+                is(step, "device", b1i_report_word(row, "device")))
                 b1i_chart_point(c, b1i_report_number(step, "value"), b1i_report_number(row, "value"), item(interval, 0),
                                 item(interval, 1));
         }
@@ -277,7 +274,7 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
         double low, high;
         if (!has_speedup(run)) continue;
         ab_bounds(run, &low, &high);
-        snprintf(words, sizeof words, "%.40s at %.0f: ", word(run->analysis, "model"),
+        snprintf(words, sizeof words, "%.40s at %.0f: ", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"));
         b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_series(&c, (b1i_look){words, (int)r, (int)r / 8 % 4, false}, false);
@@ -334,8 +331,8 @@ static b1_status draw_beside(const together *t, b1i_plots *plots, b1_error *err)
     {
         char words[160];
         if (!published_step(row)) continue;
-        snprintf(words, sizeof words, "%s, %s, %s (section %s)", word(row, "device"), word(row, "launch"),
-                 word(row, "weights"), word(row, "where"));
+        snprintf(words, sizeof words, "%s, %s, %s (section %s)", b1i_report_word(row, "device"),
+                 b1i_report_word(row, "launch"), b1i_report_word(row, "weights"), b1i_report_word(row, "where"));
         b1i_chart_row(&c, words);
         b1i_chart_mark(&c, (b1i_look){"published", B1I_CHART_MUTED, 1, true}, b1i_report_number(row, "value"), NAN,
                        NAN);

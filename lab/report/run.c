@@ -73,6 +73,12 @@ const char *b1i_report_string(const json_t *document, const char *path)
     return json_string_value(b1i_report_at(document, path));
 }
 
+const char *b1i_report_word(const json_t *document, const char *path)
+{
+    const char *text = b1i_report_string(document, path);
+    return text ? text : "";
+}
+
 double b1i_report_number(const json_t *document, const char *path)
 {
     const json_t *value = b1i_report_at(document, path);
@@ -254,12 +260,6 @@ static void color_cells(b1i_report_run *run)
 
 /* ---- cells ---- */
 
-static const char *word(const json_t *object, const char *key)
-{
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
-}
-
 static double bound(const json_t *cell, size_t index)
 {
     const json_t *value = json_array_get(json_object_get(cell, "p90_interval_ns"), index);
@@ -269,14 +269,14 @@ static double bound(const json_t *cell, size_t index)
 static bool read_cell(const json_t *json, b1i_report_cell *c)
 {
     int kind = 0;
-    const char *name = word(json, "kind");
+    const char *name = b1i_report_word(json, "kind");
     while (kind < b1i_lab_kinds && strcmp(b1i_lab_kind_names[kind], name) != 0) kind++;
     if (kind == b1i_lab_kinds) return false;
     *c = (b1i_report_cell){
         .json = json,
-        .name = word(json, "cell"),
-        .verdict = word(json, "verdict"),
-        .message = word(json, "message"),
+        .name = b1i_report_word(json, "cell"),
+        .verdict = b1i_report_word(json, "verdict"),
+        .message = b1i_report_word(json, "message"),
         .kind = (b1i_lab_kind)kind,
         .n = (int)json_integer_value(json_object_get(json, "n")),
         .depth = (int)json_integer_value(json_object_get(json, "depth")),
@@ -319,7 +319,7 @@ bool b1i_report_run_has(const b1i_report_run *run, b1i_lab_kind kind)
 
 static b1i_report_sort sort_of(const json_t *analysis)
 {
-    const char *schema = word(analysis, "schema");
+    const char *schema = b1i_report_word(analysis, "schema");
     if (strcmp(schema, "batchone.study-analysis/1") == 0) return b1i_report_study;
     return strcmp(schema, "batchone.ab/1") == 0 ? b1i_report_ab : b1i_report_lab;
 }
@@ -342,8 +342,8 @@ b1_status b1i_report_run_load(const char *directory, b1i_report_run *out, b1_err
     B1I_TRY(read_json(out->directory, "manifest.json", false, &out->manifest, err));
     static const char *const names[] = {[b1i_report_study] = "study", [b1i_report_ab] = "A/B"};
     out->sort = sort_of(out->analysis);
-    out->experiment = out->sort == b1i_report_lab ? word(out->analysis, "experiment") : names[out->sort];
-    out->device = word(out->analysis, "device");
+    out->experiment = out->sort == b1i_report_lab ? b1i_report_word(out->analysis, "experiment") : names[out->sort];
+    out->device = b1i_report_word(out->analysis, "device");
     if (out->sort == b1i_report_lab) B1I_TRY(read_cells(out, err));
     if (out->sort == b1i_report_study) B1I_TRY(b1i_report_groups_load(out, err));
     return B1_OK;

@@ -21,12 +21,6 @@ static void file_of(const b1i_report_group *g, const char *file, char *name, siz
     snprintf(name, bytes, "%s%s", g->folder, file);
 }
 
-static const char *word(const json_t *object, const char *key)
-{
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
-}
-
 /* ---- profile ---- */
 
 static void profile_row(b1i_page *page, const b1i_report_run *run, const b1i_report_group *g)
@@ -52,10 +46,10 @@ static void profile_row(b1i_page *page, const b1i_report_run *run, const b1i_rep
     group_name(g, name, sizeof name);
     file_of(g, "profile.json", file, sizeof file);
     b1i_page_row(page, run, file, name);
-    b1i_html(&page->html, "<td>%s</td>", word(g->profile, "by"));
+    b1i_html(&page->html, "<td>%s</td>", b1i_report_word(g->profile, "by"));
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         b1i_page_number(page, run, file, b1i_report_number(g->profile, columns[i].key), columns[i].decimals);
-    b1i_page_words(page, word(g->profile, "message"));
+    b1i_page_words(page, b1i_report_word(g->profile, "message"));
     b1i_text_put(&page->html, "</tr>\n");
 }
 
@@ -76,7 +70,7 @@ static void kernels(b1i_page *page, const b1i_report_run *run, const b1i_report_
     {
         if (i == KERNELS_MOST) break;
         b1i_text_put(&page->html, "<tr><th scope=\"row\" class=\"words\">");
-        b1i_page_link(page, run, file, word(kernel, "name"));
+        b1i_page_link(page, run, file, b1i_report_word(kernel, "name"));
         b1i_text_put(&page->html, "</th>");
         b1i_page_number(page, run, file, b1i_report_number(kernel, "count"), 0);
         b1i_page_number(page, run, file, b1i_report_number(kernel, "ns") / 1e3, 3);
@@ -265,7 +259,7 @@ static void energies(b1i_page *page, const b1i_report_run *run)
         b1i_page_row(page, run, g->file, name);
         b1i_page_number(page, run, g->file, b1i_report_number(energy, "joules_per_token"), 4);
         b1i_page_number(page, run, g->file, b1i_report_number(energy, "tokens"), 0);
-        b1i_page_words(page, word(energy, "source"));
+        b1i_page_words(page, b1i_report_word(energy, "source"));
         b1i_text_put(&page->html, "</tr>\n");
     }
     if (any) b1i_page_body_end(page);

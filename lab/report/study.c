@@ -10,12 +10,6 @@
 
 #define ANALYSIS "analysis.json"
 
-static const char *word(const json_t *object, const char *key)
-{
-    const char *text = b1i_report_string(object, key);
-    return text ? text : "";
-}
-
 /* Decimals for milliseconds whose least is `least`. */
 static int decimals_of(const b1i_report_run *run)
 {
@@ -50,7 +44,7 @@ static const char *verdict_of(const b1i_report_run *run, const b1i_report_group 
     size_t i;
     for (int v = 0; v < 3; v++)
         json_array_foreach(list, i, cell) if (b1i_report_cell_of(g, cell) &&
-                                              strcmp(word(cell, "verdict"), order[v]) == 0) return order[v];
+                                              strcmp(b1i_report_word(cell, "verdict"), order[v]) == 0) return order[v];
     return isfinite(g->t_obs_ms) ? "ok" : "none";
 }
 
@@ -221,11 +215,12 @@ static void formats(b1i_page *page, const b1i_report_run *run)
     json_array_foreach(list, i, row)
     {
         double bytes = b1i_report_number(row, "bytes_ratio");
-        b1i_page_row(page, run, ANALYSIS, word(row, "weights"));
-        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "model"), word(row, "executor"));
+        b1i_page_row(page, run, ANALYSIS, b1i_report_word(row, "weights"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", b1i_report_word(row, "model"),
+                 b1i_report_word(row, "executor"));
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "context"), 0);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "batch"), 0);
-        b1i_html(&page->html, "<td>%s</td>", word(row, "against"));
+        b1i_html(&page->html, "<td>%s</td>", b1i_report_word(row, "against"));
         b1i_page_number(page, run, ANALYSIS, bytes, 2);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "paper_ratio"), 2);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "speedup"), 2);
@@ -247,8 +242,8 @@ static void batches(b1i_page *page, const b1i_report_run *run)
     b1i_page_columns(page, heads, numbers);
     json_array_foreach(list, i, row)
     {
-        b1i_page_row(page, run, ANALYSIS, word(row, "executor"));
-        b1i_html(&page->html, "<td>%s</td><td>%s</td>", word(row, "model"), word(row, "weights"));
+        b1i_page_row(page, run, ANALYSIS, b1i_report_word(row, "executor"));
+        b1i_html(&page->html, "<td>%s</td><td>%s</td>", b1i_report_word(row, "model"), b1i_report_word(row, "weights"));
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "context"), 0);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "batch"), 0);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "step_ratio"), 3);
@@ -262,14 +257,14 @@ static void batches(b1i_page *page, const b1i_report_run *run)
 
 static void cell_name(const json_t *cell, char *name, size_t bytes)
 {
-    snprintf(name, bytes, "%.60s, %.40s, %.20s, context %.0f, batch %.0f, session %.0f", word(cell, "model"),
-             word(cell, "executor"), word(cell, "weights"), b1i_report_number(cell, "context"),
+    snprintf(name, bytes, "%.60s, %.40s, %.20s, context %.0f, batch %.0f, session %.0f", b1i_report_word(cell, "model"),
+             b1i_report_word(cell, "executor"), b1i_report_word(cell, "weights"), b1i_report_number(cell, "context"),
              b1i_report_number(cell, "batch"), b1i_report_number(cell, "session"));
 }
 
 static bool is_apart(const json_t *cell)
 {
-    const char *verdict = word(cell, "verdict");
+    const char *verdict = b1i_report_word(cell, "verdict");
     return verdict[0] && strcmp(verdict, "ok") != 0;
 }
 
@@ -279,7 +274,7 @@ static void apart_row(b1i_page *page, const b1i_report_run *run, const json_t *c
     char name[260];
     cell_name(cell, name, sizeof name);
     b1i_page_row(page, run, ANALYSIS, name);
-    b1i_html(&page->html, "<td>%s</td>", word(cell, "verdict"));
+    b1i_html(&page->html, "<td>%s</td>", b1i_report_word(cell, "verdict"));
     b1i_page_number(page, run, ANALYSIS, b1i_report_number(cell, "t_obs_ms"), 3);
     b1i_page_number(page, run, ANALYSIS, b1i_report_number(modes, "low_ms"), 3);
     b1i_page_number(page, run, ANALYSIS, b1i_report_number(modes, "high_ms"), 3);
@@ -315,7 +310,7 @@ static void apart(b1i_page *page, const b1i_report_run *run)
     if (any) b1i_page_body_end(page);
 }
 
-static bool is_absent(const json_t *cell) { return strcmp(word(cell, "status"), "ok") != 0; }
+static bool is_absent(const json_t *cell) { return strcmp(b1i_report_word(cell, "status"), "ok") != 0; }
 
 static void absent(b1i_page *page, const b1i_report_run *run)
 {
@@ -334,10 +329,10 @@ static void absent(b1i_page *page, const b1i_report_run *run)
         }
         any = true;
         cell_name(cell, name, sizeof name);
-        b1i_report_cell_file(word(cell, "id"), "cell.json", file, sizeof file);
+        b1i_report_cell_file(b1i_report_word(cell, "id"), "cell.json", file, sizeof file);
         b1i_page_row(page, run, file, name);
-        b1i_html(&page->html, "<td>%s</td>", word(cell, "status"));
-        b1i_page_words(page, word(cell, "message"));
+        b1i_html(&page->html, "<td>%s</td>", b1i_report_word(cell, "status"));
+        b1i_page_words(page, b1i_report_word(cell, "message"));
         b1i_text_put(&page->html, "</tr>\n");
     }
     if (any) b1i_page_body_end(page);
@@ -381,7 +376,7 @@ void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run)
     json_array_foreach(list, i, cell)
     {
         ok += !is_absent(cell);
-        drifting += strcmp(word(cell, "verdict"), "drifting") == 0;
+        drifting += strcmp(b1i_report_word(cell, "verdict"), "drifting") == 0;
     }
     b1i_page_claim(page, run, "manifest.json plan.json analysis.json",
                    "%d of %zu cells have figures, each of which follows from its steps, as verified when this page was "
