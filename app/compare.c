@@ -3,6 +3,7 @@
  * batchone compare: whether a new study has cells that are slower than those of an old one; its exit code is for CI.
  */
 #include "lab/compare.h"
+#include "lab/files.h"
 
 #include "app/app.h"
 #include "app/output.h"
@@ -20,12 +21,6 @@ static const b1i_option options[] = {
     {"json", 0, b1i_option_flag, AT(json), NULL, "print one JSON document", 0, 0, NULL},
     {0},
 };
-
-static const char *text(const json_t *j, const char *key)
-{
-    const char *value = json_string_value(json_object_get(j, key));
-    return value ? value : "";
-}
 
 static double number(const json_t *value) { return json_is_number(value) ? json_number_value(value) : NAN; }
 static double item(const json_t *j, const char *key, size_t at)
@@ -55,13 +50,13 @@ static const char *milliseconds(double ms, char *to, size_t bytes)
 static void print_group(const json_t *g)
 {
     char time[64], ceiling[64], before_ms[24], now_ms[24];
-    printf("%-24s %-8s %-15s %7.0f %5.0f %9s %9s  %-24s %-24s %s%s%s\n", text(g, "model"), text(g, "weights"),
-           text(g, "executor"), number(json_object_get(g, "context")), number(json_object_get(g, "batch")),
-           milliseconds(item(g, "t_obs_ms", 0), before_ms, sizeof before_ms),
+    printf("%-24s %-8s %-15s %7.0f %5.0f %9s %9s  %-24s %-24s %s%s%s\n", b1i_lab_text_at(g, "model"),
+           b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(json_object_get(g, "context")),
+           number(json_object_get(g, "batch")), milliseconds(item(g, "t_obs_ms", 0), before_ms, sizeof before_ms),
            milliseconds(item(g, "t_obs_ms", 1), now_ms, sizeof now_ms),
            ratio(g, "time_ratio", "time_interval", time, sizeof time),
-           ratio(g, "ceiling_ratio", "ceiling_interval", ceiling, sizeof ceiling), text(g, "verdict"),
-           *text(g, "message") ? ": " : "", text(g, "message"));
+           ratio(g, "ceiling_ratio", "ceiling_interval", ceiling, sizeof ceiling), b1i_lab_text_at(g, "verdict"),
+           *b1i_lab_text_at(g, "message") ? ": " : "", b1i_lab_text_at(g, "message"));
     if (item(g, "threads", 0) != item(g, "threads", 1))
         printf("    threads: %.0f and %.0f\n", item(g, "threads", 0), item(g, "threads", 1));
     const json_t *versions = json_object_get(g, "stack_version");
@@ -76,9 +71,9 @@ static void print_unmatched(const json_t *document, const char *side)
     const json_t *list = json_object_get(json_object_get(document, "unmatched"), side);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *g = json_array_get(list, i);
-        printf("%-24s %-8s %-15s %7.0f %5.0f is in the %s study alone (%s)\n", text(g, "model"), text(g, "weights"),
-               text(g, "executor"), number(json_object_get(g, "context")), number(json_object_get(g, "batch")), side,
-               text(g, "device_name"));
+        printf("%-24s %-8s %-15s %7.0f %5.0f is in the %s study alone (%s)\n", b1i_lab_text_at(g, "model"),
+               b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(json_object_get(g, "context")),
+               number(json_object_get(g, "batch")), side, b1i_lab_text_at(g, "device_name"));
     }
 }
 
@@ -86,8 +81,9 @@ static void print_table(const json_t *document)
 {
     const json_t *groups = json_object_get(document, "groups"), *before = json_object_get(document, "old"),
                  *now = json_object_get(document, "new");
-    printf("old: %s (%s, %.12s)\nnew: %s (%s, %.12s)\n", text(before, "directory"), text(before, "version"),
-           text(before, "binary_sha256"), text(now, "directory"), text(now, "version"), text(now, "binary_sha256"));
+    printf("old: %s (%s, %.12s)\nnew: %s (%s, %.12s)\n", b1i_lab_text_at(before, "directory"),
+           b1i_lab_text_at(before, "version"), b1i_lab_text_at(before, "binary_sha256"),
+           b1i_lab_text_at(now, "directory"), b1i_lab_text_at(now, "version"), b1i_lab_text_at(now, "binary_sha256"));
     printf("%-24s %-8s %-15s %7s %5s %9s %9s  %-24s %-24s %s\n", "model", "weights", "executor", "context", "batch",
            "old ms", "new ms", "time, new / old", "R_ceiling, new / old", "verdict");
     for (size_t i = 0; i < json_array_size(groups); i++) print_group(json_array_get(groups, i));

@@ -57,12 +57,6 @@ typedef struct explanation {
 
 /* ---- small help ---- */
 
-static const char *text_of(const json_t *from, const char *key)
-{
-    const char *text = json_string_value(json_object_get(from, key));
-    return text ? text : "";
-}
-
 static double number(const json_t *from, const char *key) { return json_number_value(json_object_get(from, key)); }
 static json_t *again(const json_t *from, const char *key)
 {
@@ -79,7 +73,7 @@ static b1_status set_text(char **to, const char *text, b1_error *err)
     return B1_OK;
 }
 
-static bool is_ok(const trial *t) { return strcmp(text_of(t->cell, "status"), "ok") == 0; }
+static bool is_ok(const trial *t) { return strcmp(b1i_lab_text_at(t->cell, "status"), "ok") == 0; }
 
 static void tell(const explanation *e, const char *what)
 {
@@ -164,10 +158,10 @@ static b1_status choose_base(explanation *e, b1_error *err)
     if (found == e->count) found = 0;
     e->base = e->best = found;
     if (is_ok(&e->trials[found])) return B1_OK;
-    const char *status = text_of(e->trials[found].cell, "status");
+    const char *status = b1i_lab_text_at(e->trials[found].cell, "status");
     return b1i_fail(err, strcmp(status, "out_of_memory") == 0 ? B1_MEMORY : B1_UNSUPPORTED,
                     "%s could not be measured: %s", e->trials[found].setting.executor,
-                    text_of(e->trials[found].cell, "message"));
+                    b1i_lab_text_at(e->trials[found].cell, "message"));
 }
 
 static b1_status try_fewer(explanation *e, b1_error *err)
@@ -227,7 +221,7 @@ static b1_status try_weights(explanation *e, b1_error *err)
     B1I_TRY(shape_of(e, &shape, err));
     for (int i = 0; i < FORMATS && shape; i++) {
         trial *t;
-        if (strcmp(text_of(e->trials[e->base].cell, "weights"), formats[i]) == 0) continue;
+        if (strcmp(b1i_lab_text_at(e->trials[e->base].cell, "weights"), formats[i]) == 0) continue;
         B1I_TRY(begin(e, "weights", e->trials[e->base].setting.executor, &t, err));
         B1I_TRY(set_text(&t->setting.model, shape, err));
         B1I_TRY(set_text(&t->setting.weights, formats[i], err));
@@ -384,7 +378,7 @@ static b1_status document(const explanation *e, json_t **out, b1_error *err)
     b1i_step_parts parts;
     const b1i_causes *c = &e->causes;
     const trial *best = &e->trials[e->best];
-    json_t *entry = e->gpu ? b1i_gpu_find(text_of(best->cell, "device_name")) : NULL;
+    json_t *entry = e->gpu ? b1i_gpu_find(b1i_lab_text_at(best->cell, "device_name")) : NULL;
     const b1i_source source = source_of(e, entry);
     json_t *predictions = b1i_predictions(&source, e->gpus), *d = base_json(e);
     b1i_machine_date(date, sizeof date);

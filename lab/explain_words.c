@@ -24,12 +24,6 @@ typedef struct text {
 } text;
 
 static double number(const json_t *from, const char *key) { return json_number_value(json_object_get(from, key)); }
-static const char *string(const json_t *from, const char *key)
-{
-    const char *value = json_string_value(json_object_get(from, key));
-    return value ? value : "";
-}
-
 /* Three figures: "0.0123", "1.23", "12.3", "1234". */
 static text figure(double value)
 {
@@ -66,8 +60,8 @@ static const json_t *trial(const words *w, const char *what, const char *executo
     const json_t *all = json_object_get(w->d, "interventions");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *t = json_array_get(all, i);
-        if (strcmp(string(t, "what"), what) == 0 && strcmp(string(t, "status"), "ok") == 0 &&
-            (!executor || strcmp(string(json_object_get(t, "setting"), "executor"), executor) == 0))
+        if (strcmp(b1i_lab_text_at(t, "what"), what) == 0 && strcmp(b1i_lab_text_at(t, "status"), "ok") == 0 &&
+            (!executor || strcmp(b1i_lab_text_at(json_object_get(t, "setting"), "executor"), executor) == 0))
             return t;
     }
     return NULL;
@@ -84,8 +78,9 @@ static void say_step(words *w)
     char threads[32] = "";
     if (!w->gpu) snprintf(threads, sizeof threads, " and %d threads", (int)number(d, "threads"));
     say(w, "%s with %s weights on %s (%s), executor %s%s, %d positions: a step takes %s ms, %s tokens a second.",
-        string(d, "model"), string(d, "weights"), string(d, "device"), string(d, "device_name"), string(d, "executor"),
-        threads, (int)number(d, "context"), F(t), F(1e3 / t));
+        b1i_lab_text_at(d, "model"), b1i_lab_text_at(d, "weights"), b1i_lab_text_at(d, "device"),
+        b1i_lab_text_at(d, "device_name"), b1i_lab_text_at(d, "executor"), threads, (int)number(d, "context"), F(t),
+        F(1e3 / t));
     say(w,
         "Its floor is %s ms: %s of weights and %s of keys and values, at the %s GB/s at which this memory was seen to "
         "be read in the same seconds. The step takes %s times that.",
@@ -202,7 +197,7 @@ static void say_parts(words *w)
 /* What is said of a comparison where one of its cells was not steady. */
 static const char *unsteady(const json_t *a, const json_t *b)
 {
-    return strcmp(string(a, "verdict"), "ok") == 0 && strcmp(string(b, "verdict"), "ok") == 0
+    return strcmp(b1i_lab_text_at(a, "verdict"), "ok") == 0 && strcmp(b1i_lab_text_at(b, "verdict"), "ok") == 0
                ? ""
                : " (but not both were steady)";
 }
@@ -262,10 +257,10 @@ static void say_weights(words *w)
     const json_t *all = json_object_get(w->d, "interventions");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *t = json_array_get(all, i);
-        if (strcmp(string(t, "what"), "weights") != 0) continue;
-        if (strcmp(string(t, "status"), "ok") != 0) {
-            say(w, "With %s weights it could not be measured: %s", string(json_object_get(t, "setting"), "weights"),
-                string(t, "message"));
+        if (strcmp(b1i_lab_text_at(t, "what"), "weights") != 0) continue;
+        if (strcmp(b1i_lab_text_at(t, "status"), "ok") != 0) {
+            say(w, "With %s weights it could not be measured: %s",
+                b1i_lab_text_at(json_object_get(t, "setting"), "weights"), b1i_lab_text_at(t, "message"));
             continue;
         }
         const double bytes = number(t, "weight_bytes") + number(t, "kv_bytes");
@@ -274,7 +269,7 @@ static void say_weights(words *w)
             "With %s weights (random, of the same shape) a step reads %s times the bytes and takes %s times as long, "
             "%s "
             "ms.",
-            string(t, "weights"), F(bytes / own), F(time_of(t) / time_of(w->d)), F(time_of(t)));
+            b1i_lab_text_at(t, "weights"), F(bytes / own), F(time_of(t) / time_of(w->d)), F(time_of(t)));
     }
 }
 
@@ -289,9 +284,10 @@ static void say_best(words *w)
     if (threads) snprintf(with, sizeof with, " with %d thread%s", threads, threads == 1 ? "" : "s");
     if (gain > APART)
         say(w, "The fastest setting of those weights here is %s%s: %s ms, %s times as fast as what is explained.",
-            string(setting, "executor"), with, F(t), F(gain));
+            b1i_lab_text_at(setting, "executor"), with, F(t), F(gain));
     else
-        say(w, "The fastest setting of those weights here is %s%s: %s ms.", string(setting, "executor"), with, F(t));
+        say(w, "The fastest setting of those weights here is %s%s: %s ms.", b1i_lab_text_at(setting, "executor"), with,
+            F(t));
 }
 
 static void say_advice(words *w)
@@ -314,14 +310,14 @@ static void say_caveats(words *w)
 {
     const json_t *profile = json_object_get(w->d, "profile");
     const double distortion = number(profile, "distortion");
-    const char *verdict = string(w->d, "verdict");
+    const char *verdict = b1i_lab_text_at(w->d, "verdict");
     if (*verdict && strcmp(verdict, "ok") != 0)
         say(w, "The measurement was %s: its figures are to be taken with care, and repeated when the machine is quiet.",
             verdict);
     if (!json_is_true(json_object_get(profile, "found")))
         say(w,
             "There was no profile%s%s, so that kernels, host and what lies between kernels are told apart less well.",
-            *string(profile, "message") ? ": " : "", string(profile, "message"));
+            *b1i_lab_text_at(profile, "message") ? ": " : "", b1i_lab_text_at(profile, "message"));
     else if (distortion > 1.1)
         say(w, "The profiled step took %s times as long as the unprofiled one; its shares were scaled to the latter.",
             F(distortion));
@@ -335,7 +331,7 @@ static const json_t *prediction(const words *w, const char *gpu)
     const json_t *all = json_object_get(w->d, "predictions");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *p = json_array_get(all, i);
-        if (strcmp(string(p, "gpu"), gpu) == 0 && json_is_array(json_object_get(p, "t_ms"))) return p;
+        if (strcmp(b1i_lab_text_at(p, "gpu"), gpu) == 0 && json_is_array(json_object_get(p, "t_ms"))) return p;
     }
     return NULL;
 }
@@ -346,7 +342,7 @@ static void say_predictions(words *w)
     const json_t *all = json_object_get(w->d, "predictions"), *slow = NULL, *fast = NULL;
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *p = json_array_get(all, i);
-        if (!prediction(w, string(p, "gpu"))) continue;
+        if (!prediction(w, b1i_lab_text_at(p, "gpu"))) continue;
         if (!slow || number(p, "gbps") < number(slow, "gbps")) slow = p;
         if (!fast || number(p, "gbps") > number(fast, "gbps")) fast = p;
     }
@@ -355,8 +351,8 @@ static void say_predictions(words *w)
         if (!ends[i] || (i && fast == slow)) continue;
         const json_t *t = json_object_get(ends[i], "t_ms");
         say(w, "On %s (%s GB/s) the fastest setting's step would take %s to %s ms, by extrapolation: %s.",
-            string(ends[i], "gpu"), F(number(ends[i], "gbps")), F(json_number_value(json_array_get(t, 0))),
-            F(json_number_value(json_array_get(t, 1))), string(ends[i], "how"));
+            b1i_lab_text_at(ends[i], "gpu"), F(number(ends[i], "gbps")), F(json_number_value(json_array_get(t, 0))),
+            F(json_number_value(json_array_get(t, 1))), b1i_lab_text_at(ends[i], "how"));
     }
 }
 
@@ -365,24 +361,25 @@ static void say_prices(words *w)
     const json_t *all = json_object_get(w->d, "prices");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *p = json_array_get(all, i), *tokens = json_object_get(p, "per_million_tokens");
-        const char *currency = string(p, "currency"), *space = *currency ? " " : "";
+        const char *currency = b1i_lab_text_at(p, "currency"), *space = *currency ? " " : "";
         const double low = json_number_value(json_array_get(tokens, 0)),
                      high = json_number_value(json_array_get(tokens, 1));
         char range[80];
         if (json_is_null(tokens)) {
-            say(w, "%s does not hold the model, so that it has no price a token.", string(p, "device"));
+            say(w, "%s does not hold the model, so that it has no price a token.", b1i_lab_text_at(p, "device"));
             continue;
         }
         snprintf(range, sizeof range, low < high ? "%s to %s" : "%s", F(low), F(high));
         say(w, "At %s%s%s an hour (%s) a million tokens cost %s%s%s on %s, without %s.", F(number(p, "per_hour")),
-            space, currency, string(p, "date"), range, space, currency,
-            strcmp(string(p, "device"), "this") == 0 ? "this device" : string(p, "device"), string(p, "excludes"));
+            space, currency, b1i_lab_text_at(p, "date"), range, space, currency,
+            strcmp(b1i_lab_text_at(p, "device"), "this") == 0 ? "this device" : b1i_lab_text_at(p, "device"),
+            b1i_lab_text_at(p, "excludes"));
     }
 }
 
 json_t *b1i_explain_sentences(const json_t *document)
 {
-    words w = {.d = document, .list = json_array(), .gpu = strcmp(string(document, "device"), "cpu") != 0};
+    words w = {.d = document, .list = json_array(), .gpu = strcmp(b1i_lab_text_at(document, "device"), "cpu") != 0};
     if (!w.list) return NULL;
     say_step(&w);
     say_parts(&w);

@@ -13,12 +13,6 @@
 
 enum { MESSAGE_BYTES = 320 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 /* The median of a cell's latency; NaN where there is none. */
 static double median_of(const json_t *cells, const char *cell, const char *kind)
 {
@@ -26,7 +20,8 @@ static double median_of(const json_t *cells, const char *cell, const char *kind)
     json_t *row;
     json_array_foreach(cells, i, row)
     {
-        if (strcmp(text_of(row, "cell"), cell) != 0 || strcmp(text_of(row, "kind"), kind) != 0) continue;
+        if (strcmp(b1i_lab_text_at(row, "cell"), cell) != 0 || strcmp(b1i_lab_text_at(row, "kind"), kind) != 0)
+            continue;
         const json_t *median = json_object_get(row, "median_ns");
         return json_is_number(median) ? json_number_value(median) : NAN;
     }
@@ -67,10 +62,10 @@ static json_t *figure_of(const json_t *cells, const char *cell, const json_t *sa
     if (!*message && !(under > 0)) snprintf(message, sizeof message, "never: there is no gain");
     double value = *message ? NAN : over / under;
     if (json_is_true(json_object_get(said, "whole"))) value = value > 1 ? ceil(value) : isnan(value) ? NAN : 1;
-    return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "cell", cell, "name", text_of(said, "name"), "unit",
-                     text_of(said, "unit"), "kind", text_of(said, "kind"), "value", b1i_lab_number(value),
-                     "numerator_ns", b1i_lab_number(over), "denominator", b1i_lab_number(under), "message",
-                     *message ? json_string(message) : json_null());
+    return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "cell", cell, "name", b1i_lab_text_at(said, "name"), "unit",
+                     b1i_lab_text_at(said, "unit"), "kind", b1i_lab_text_at(said, "kind"), "value",
+                     b1i_lab_number(value), "numerator_ns", b1i_lab_number(over), "denominator", b1i_lab_number(under),
+                     "message", *message ? json_string(message) : json_null());
 }
 
 json_t *b1i_figures_make(const json_t *cells)
@@ -81,7 +76,7 @@ json_t *b1i_figures_make(const json_t *cells)
     if (!out) return NULL;
     json_array_foreach(cells, i, row)
     {
-        const char *cell = text_of(row, "cell");
+        const char *cell = b1i_lab_text_at(row, "cell");
         const bool seen = strcmp(cell, before) == 0; /* a cell's rows follow one another */
         before = cell;
         if (seen || strncmp(cell, "a/a ", 4) == 0) continue;

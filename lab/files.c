@@ -86,6 +86,18 @@ bool b1i_lab_name_ok(const char *name)
 
 json_t *b1i_lab_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+double b1i_lab_number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+const char *b1i_lab_text_at(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
 json_t *b1i_lab_text(const char *text) { return text && *text ? json_string(text) : json_null(); }
 
 /* ---- what lies in a directory ---- */

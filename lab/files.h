@@ -20,6 +20,9 @@ b1_status b1i_lab_read_json(const char *directory, const char *name, json_t **ou
 bool b1i_lab_name_ok(const char *name);
 /* A number, null where it is not finite; NULL: no memory. */
 json_t *b1i_lab_number(double value);
+/* The number and the text of an object's key: NaN and "" where it has no such. */
+double b1i_lab_number_at(const json_t *object, const char *key);
+const char *b1i_lab_text_at(const json_t *object, const char *key);
 /* A string, null where there is none or it is empty; NULL: no memory. */
 json_t *b1i_lab_text(const char *text);
 /* The names (relative, folders with a '/' at their end) of all that lies in the directory, sorted by strcmp; what is

@@ -272,20 +272,14 @@ b1_status b1i_jitter_json(const b1i_jitter *j, json_t **out, b1_error *err)
 
 /* ---- whether it agrees with itself ---- */
 
-static double number(const json_t *json, const char *key)
-{
-    const json_t *value = json_object_get(json, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* Steps of the bins that lie wholly below, and of those that reach below `ms`. */
 static void below(const json_t *bins, double value_ms, double *least, double *most)
 {
     *least = *most = 0;
     for (size_t i = 0; i < json_array_size(bins); i++) {
         const json_t *bin = json_array_get(bins, i);
-        if (number(bin, "to_ms") <= value_ms * (1 + 1e-9)) *least += number(bin, "steps");
-        if (number(bin, "from_ms") <= value_ms * (1 + 1e-9)) *most += number(bin, "steps");
+        if (b1i_lab_number_at(bin, "to_ms") <= value_ms * (1 + 1e-9)) *least += b1i_lab_number_at(bin, "steps");
+        if (b1i_lab_number_at(bin, "from_ms") <= value_ms * (1 + 1e-9)) *most += b1i_lab_number_at(bin, "steps");
     }
 }
 
@@ -296,13 +290,13 @@ void b1i_jitter_check(const json_t *json, void (*say)(void *user, const char *li
         double share;
     } percentiles[] = {{"p50_ms", 0.5}, {"p99_ms", 0.99}, {"p999_ms", 0.999}, {"max_ms", 1}};
     const json_t *bins = json_object_get(json, "histogram"), *worst = NULL;
-    const double steps = number(json, "steps"), late = number(json, "missed");
+    const double steps = b1i_lab_number_at(json, "steps"), late = b1i_lab_number_at(json, "missed");
     double least, most, sum = 0;
-    for (size_t i = 0; i < json_array_size(bins); i++) sum += number(json_array_get(bins, i), "steps");
+    for (size_t i = 0; i < json_array_size(bins); i++) sum += b1i_lab_number_at(json_array_get(bins, i), "steps");
     if (!(sum == steps && steps >= 1)) say(user, "the histogram of jitter does not add up to its steps");
     for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
         char line[96];
-        const double value = number(json, percentiles[i].key);
+        const double value = b1i_lab_number_at(json, percentiles[i].key);
         if (isnan(value)) continue;
         below(bins, value, &least, &most);
         /* It lies between two steps, which may lie in two bins. */
@@ -312,12 +306,13 @@ void b1i_jitter_check(const json_t *json, void (*say)(void *user, const char *li
         say(user, line);
     }
     if (!isnan(late)) {
-        below(bins, number(json, "deadline_ms"), &least, &most);
+        below(bins, b1i_lab_number_at(json, "deadline_ms"), &least, &most);
         if (late > steps - least || late < steps - most)
             say(user, "missed of jitter does not follow from its histogram");
     }
     worst = json_array_get(json_object_get(json_object_get(json, "outliers"), "worst"), 0);
-    if (worst && fabs(number(worst, "ms") - number(json, "max_ms")) > 1e-9 * number(json, "max_ms"))
+    if (worst && fabs(b1i_lab_number_at(worst, "ms") - b1i_lab_number_at(json, "max_ms")) >
+                     1e-9 * b1i_lab_number_at(json, "max_ms"))
         say(user, "the worst step of jitter is not its longest");
 }
 

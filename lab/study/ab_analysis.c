@@ -45,18 +45,6 @@ __attribute__((format(printf, 2, 3))) static void note(analysis *a, const char *
     va_end(values);
 }
 
-static const char *text(const json_t *j, const char *key)
-{
-    const char *value = json_string_value(json_object_get(j, key));
-    return value ? value : "";
-}
-
-static double number(const json_t *j, const char *key)
-{
-    const json_t *value = json_object_get(j, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* ---- sessions ---- */
 
 /* What a stack says it is; of batchone the word alone. */
@@ -64,22 +52,23 @@ static json_t *maker_of(const json_t *cell)
 {
     json_t *source = json_object_get(cell, "source");
     if (!json_is_object(source)) return source ? json_incref(source) : json_null();
-    return json_pack("{s:s,s:s}", "stack", text(source, "stack"), "version", text(source, "version"));
+    return json_pack("{s:s,s:s}", "stack", b1i_lab_text_at(source, "stack"), "version",
+                     b1i_lab_text_at(source, "version"));
 }
 
 /* What both arms are of; where they differ, both. */
 static json_t *common(const json_t *a, const json_t *b, const char *key)
 {
-    if (strcmp(text(a, key), text(b, key)) == 0) return json_string(text(a, key));
-    return json_pack("[s,s]", text(a, key), text(b, key));
+    if (strcmp(b1i_lab_text_at(a, key), b1i_lab_text_at(b, key)) == 0) return json_string(b1i_lab_text_at(a, key));
+    return json_pack("[s,s]", b1i_lab_text_at(a, key), b1i_lab_text_at(b, key));
 }
 
 static json_t *rig_of(const json_t *a, const json_t *b)
 {
     return json_pack("{s:o,s:o,s:o,s:o,s:o,s:[i,i]}", "binary_sha256", common(a, b, "binary_sha256"), "version",
                      common(a, b, "version"), "device_name", common(a, b, "device_name"), "a", maker_of(a), "b",
-                     maker_of(b), "warmup", (int)number(json_object_get(a, "setting"), "warmup"),
-                     (int)number(json_object_get(b, "setting"), "warmup"));
+                     maker_of(b), "warmup", (int)b1i_lab_number_at(json_object_get(a, "setting"), "warmup"),
+                     (int)b1i_lab_number_at(json_object_get(b, "setting"), "warmup"));
 }
 
 /* The number of the session's rig, which is added where it is new; −1: no memory. */
@@ -96,14 +85,15 @@ static int find_rig(analysis *a, const json_t *first, const json_t *second)
 
 static void count_verdict(analysis *a, const json_t *cell)
 {
-    for (int i = 0; i < 4; i++) a->verdicts[i] += strcmp(b1i_verdict_names[i], text(cell, "verdict")) == 0;
+    for (int i = 0; i < 4; i++) a->verdicts[i] += strcmp(b1i_verdict_names[i], b1i_lab_text_at(cell, "verdict")) == 0;
 }
 
 /* Whether the arm has figures; else it is noted why not. */
 static bool measured(analysis *a, const b1i_ab_session *s, const char *arm, const json_t *cell)
 {
-    if (strcmp(text(cell, "status"), "ok") == 0 && number(cell, "t_obs_ms") > 0) return true;
-    note(a, "session %d: %s: %s: %s", s->number, arm, text(cell, "status"), text(cell, "message"));
+    if (strcmp(b1i_lab_text_at(cell, "status"), "ok") == 0 && b1i_lab_number_at(cell, "t_obs_ms") > 0) return true;
+    note(a, "session %d: %s: %s: %s", s->number, arm, b1i_lab_text_at(cell, "status"),
+         b1i_lab_text_at(cell, "message"));
     return false;
 }
 
@@ -117,8 +107,8 @@ static b1_status take_pair(analysis *a, const b1i_ab_session *s, json_t *const c
     pair *p = &a->pairs[a->count++];
     *p = (pair){.number = s->number, .rig = find_rig(a, cells[0], cells[1]), .b_first = s->b_first};
     for (int i = 0; i < 2; i++) {
-        p->ms[i] = number(cells[i], "t_obs_ms");
-        p->cv[i] = number(cells[i], "cv");
+        p->ms[i] = b1i_lab_number_at(cells[i], "t_obs_ms");
+        p->cv[i] = b1i_lab_number_at(cells[i], "cv");
         count_verdict(a, cells[i]);
     }
     if (!a->first_cell) a->first_cell = json_incref(cells[0]);
@@ -131,10 +121,10 @@ static void take_kernels(analysis *a, const json_t *session)
     a->compared += json_is_boolean(same);
     a->differing += json_is_false(same);
     if (!a->plan.launch_only || json_is_boolean(same) || a->uncompared[0]) return;
-    const char *why = text(json_object_get(kernels, "a"), "message");
-    if (!*why) why = text(json_object_get(kernels, "b"), "message");
+    const char *why = b1i_lab_text_at(json_object_get(kernels, "a"), "message");
+    if (!*why) why = b1i_lab_text_at(json_object_get(kernels, "b"), "message");
     snprintf(a->uncompared, sizeof a->uncompared, "session %d: the kernels were not compared: %s",
-             (int)number(session, "session"), *why ? why : "there is no profile of both arms");
+             (int)b1i_lab_number_at(session, "session"), *why ? why : "there is no profile of both arms");
 }
 
 /* A file of the session; NULL where the session's process left none. */
@@ -154,11 +144,11 @@ static b1_status take_session(analysis *a, const char *directory, const b1i_ab_s
     json_t *session = NULL, *cells[2] = {NULL, NULL};
     b1_status st;
     B1I_TRY(read_file(directory, s->id, "session.json", true, &session, err));
-    const bool ran = strcmp(text(session, "status"), "ok") == 0;
+    const bool ran = strcmp(b1i_lab_text_at(session, "status"), "ok") == 0;
     B1I_TRY(read_file(directory, s->id, "a.json", ran, &cells[0], err));
     B1I_TRY(read_file(directory, s->id, "b.json", ran, &cells[1], err));
     if (!ran) {
-        note(a, "session %d: %s", s->number, text(session, "message"));
+        note(a, "session %d: %s", s->number, b1i_lab_text_at(session, "message"));
         a->failed++;
     } else {
         B1I_TRY(take_pair(a, s, cells, err));

@@ -45,12 +45,6 @@ static void say_of_file(void *user, const char *line)
     differs(c, "cells/%s/%s: %s", c->id, c->file, line);
 }
 
-static const char *text(const json_t *j, const char *key)
-{
-    const char *value = json_string_value(json_object_get(j, key));
-    return value ? value : "";
-}
-
 /* A file of the session; NULL where there is none. */
 static b1_status read_file(const check *c, const char *file, json_t **out, b1_error *err)
 {
@@ -69,9 +63,9 @@ static b1_status check_identity(check *c, const b1i_setting *setting, const json
     json_t *json = b1i_setting_json(setting);
     b1_status st = json ? b1i_setting_id(setting, c->plan->binary, id, err) : b1i_fail_memory(err, sizeof *setting);
     if (st == B1_OK) {
-        if (!json_equal(json, json_object_get(cell, "setting")) || strcmp(text(cell, "id"), id) != 0)
+        if (!json_equal(json, json_object_get(cell, "setting")) || strcmp(b1i_lab_text_at(cell, "id"), id) != 0)
             say_of_file(c, "was measured with another setting than the plan has");
-        if (strcmp(text(cell, "binary_sha256"), c->plan->binary) != 0)
+        if (strcmp(b1i_lab_text_at(cell, "binary_sha256"), c->plan->binary) != 0)
             say_of_file(c, "was measured by another build than the plan's");
     }
     json_decref(json);
@@ -106,9 +100,10 @@ static void check_order(check *c, const b1i_ab_session *s, const json_t *session
     const char *first = json_string_value(json_array_get(order, 0)),
                *last = json_string_value(json_array_get(order, 1));
     const json_t *number = json_object_get(session, "session");
-    if (strcmp(text(session, "schema"), "batchone.session/1") != 0 || strcmp(text(session, "id"), s->id) != 0 ||
-        !json_is_integer(number) || json_integer_value(number) != s->number || json_array_size(order) != 2 || !first ||
-        !last || strcmp(first, ARMS[s->b_first]) != 0 || strcmp(last, ARMS[!s->b_first]) != 0)
+    if (strcmp(b1i_lab_text_at(session, "schema"), "batchone.session/1") != 0 ||
+        strcmp(b1i_lab_text_at(session, "id"), s->id) != 0 || !json_is_integer(number) ||
+        json_integer_value(number) != s->number || json_array_size(order) != 2 || !first || !last ||
+        strcmp(first, ARMS[s->b_first]) != 0 || strcmp(last, ARMS[!s->b_first]) != 0)
         say_of_file(c, "is not the session that the plan has");
 }
 
@@ -140,11 +135,11 @@ static b1_status check_session(check *c, const b1i_ab_session *s, b1_error *err)
     B1I_TRY(b1i_cell_whole(c->directory, s->id, say_of_folder, c, &whole, err));
     B1I_TRY(read_file(c, c->file, &session, err));
     check_order(c, s, session);
-    if (strcmp(text(session, "status"), "ok") == 0) {
+    if (strcmp(b1i_lab_text_at(session, "status"), "ok") == 0) {
         B1I_TRY(check_kernels(c, session, err));
         B1I_TRY(check_arm(c, s, 0, err));
         B1I_TRY(check_arm(c, s, 1, err));
-    } else if (!*text(session, "status") || !*text(session, "message")) {
+    } else if (!*b1i_lab_text_at(session, "status") || !*b1i_lab_text_at(session, "message")) {
         say_of_file(c, "has no status, or one without a reason");
     }
 fail:

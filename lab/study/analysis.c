@@ -19,18 +19,6 @@ static const char *const KEYS[] = {
     "t_obs_ms",     "p10_ms",    "p90_ms",          "p99_ms",       "cv",           "t_floor_ms", "r_floor",
     "ceiling_gbps", "r_ceiling", "t_arithmetic_ms", "weight_bytes", "stored_bytes", "kv_bytes",   "modes"};
 
-static double number(const json_t *j, const char *key)
-{
-    const json_t *value = json_object_get(j, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *text(const json_t *j, const char *key)
-{
-    const char *value = json_string_value(json_object_get(j, key));
-    return value ? value : "";
-}
-
 static json_t *bytes_of(const json_t *cell)
 {
     const json_t *w = json_object_get(cell, "weight_bytes"), *k = json_object_get(cell, "kv_bytes");
@@ -95,8 +83,9 @@ static size_t figures(const work *w, const json_t *group, const char *key)
     size_t count = 0;
     for (size_t i = 0; i < json_array_size(w->rows); i++) {
         const json_t *row = json_array_get(w->rows, i);
-        double x = number(row, key);
-        if (same_group(row, group) && strcmp(text(row, "status"), "ok") == 0 && isfinite(x)) w->values[count++] = x;
+        double x = b1i_lab_number_at(row, key);
+        if (same_group(row, group) && strcmp(b1i_lab_text_at(row, "status"), "ok") == 0 && isfinite(x))
+            w->values[count++] = x;
     }
     return count;
 }
@@ -132,10 +121,10 @@ static bool count_cells(const work *w, json_t *group)
     size_t sessions = 0, ok = 0, bad = 0;
     for (size_t i = 0; i < json_array_size(w->rows); i++) {
         const json_t *row = json_array_get(w->rows, i);
-        const char *verdict = text(row, "verdict");
+        const char *verdict = b1i_lab_text_at(row, "verdict");
         if (!same_group(row, group)) continue;
         sessions++;
-        ok += strcmp(text(row, "status"), "ok") == 0;
+        ok += strcmp(b1i_lab_text_at(row, "status"), "ok") == 0;
         bad += strcmp(verdict, "drifting") == 0 || strcmp(verdict, "throttled") == 0;
     }
     return !json_object_set_new(group, "sessions", json_integer((json_int_t)sessions)) &&
@@ -163,7 +152,7 @@ static json_t *group_of(const work *w, const json_t *row)
                    {"t_arithmetic_ms", "t_arithmetic_ms"}};
     for (size_t i = 0; good && i < sizeof medians / sizeof *medians; i++)
         good = json_object_set_new(group, medians[i].key, median_of(w, group, medians[i].from)) == 0;
-    double per_s = good ? number(group, "batch") / number(group, "t_obs_ms") * 1e3 : 0;
+    double per_s = good ? b1i_lab_number_at(group, "batch") / b1i_lab_number_at(group, "t_obs_ms") * 1e3 : 0;
     if (good && json_object_set_new(group, "tokens_per_s", b1i_lab_number(per_s)) == 0) return group;
     json_decref(group);
     return NULL;
@@ -199,12 +188,13 @@ static const json_t *full_format(const work *w, const json_t *group)
     const json_t *best = NULL;
     for (size_t i = 0; i < json_array_size(w->groups); i++) {
         const json_t *other = json_array_get(w->groups, i);
-        if (!differ_in(group, other, "weights") || !isfinite(number(other, "t_obs_ms"))) continue;
-        if (!best || (strcmp(text(best, "weights"), "bf16") != 0 &&
-                      (strcmp(text(other, "weights"), "bf16") == 0 || number(other, "bytes") > number(best, "bytes"))))
+        if (!differ_in(group, other, "weights") || !isfinite(b1i_lab_number_at(other, "t_obs_ms"))) continue;
+        if (!best || (strcmp(b1i_lab_text_at(best, "weights"), "bf16") != 0 &&
+                      (strcmp(b1i_lab_text_at(other, "weights"), "bf16") == 0 ||
+                       b1i_lab_number_at(other, "bytes") > b1i_lab_number_at(best, "bytes"))))
             best = other;
     }
-    return best && strcmp(text(best, "weights"), text(group, "weights")) != 0 ? best : NULL;
+    return best && strcmp(b1i_lab_text_at(best, "weights"), b1i_lab_text_at(group, "weights")) != 0 ? best : NULL;
 }
 
 /* About four bits a weight, whatever its scales take: what the paper divides by four. */
@@ -218,11 +208,12 @@ static bool four_bits(const char *weights)
 
 static json_t *weights_row(const json_t *group, const json_t *full)
 {
-    double bytes = number(full, "bytes") / number(group, "bytes");
-    double speedup = number(full, "t_obs_ms") / number(group, "t_obs_ms");
+    double bytes = b1i_lab_number_at(full, "bytes") / b1i_lab_number_at(group, "bytes");
+    double speedup = b1i_lab_number_at(full, "t_obs_ms") / b1i_lab_number_at(group, "t_obs_ms");
     double paper = NAN;
-    if (strcmp(text(full, "weights"), "bf16") == 0 && four_bits(text(group, "weights")))
-        paper = number(full, "bytes") / (number(full, "weight_bytes") / 4 + number(group, "kv_bytes"));
+    if (strcmp(b1i_lab_text_at(full, "weights"), "bf16") == 0 && four_bits(b1i_lab_text_at(group, "weights")))
+        paper = b1i_lab_number_at(full, "bytes") /
+                (b1i_lab_number_at(full, "weight_bytes") / 4 + b1i_lab_number_at(group, "kv_bytes"));
     return json_pack("{s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:o,s:o,s:o,s:o}", "model", json_object_get(group, "model"),
                      "executor", json_object_get(group, "executor"), "context", json_object_get(group, "context"),
                      "threads", json_object_get(group, "threads"), "batch", json_object_get(group, "batch"), "weights",
@@ -233,23 +224,24 @@ static json_t *weights_row(const json_t *group, const json_t *full)
 
 static json_t *batch_row(const json_t *group, const json_t *one)
 {
-    double ratio = number(group, "t_obs_ms") / number(one, "t_obs_ms");
+    double ratio = b1i_lab_number_at(group, "t_obs_ms") / b1i_lab_number_at(one, "t_obs_ms");
     return json_pack("{s:O,s:O,s:O,s:O,s:O,s:o,s:o}", "model", json_object_get(group, "model"), "executor",
                      json_object_get(group, "executor"), "weights", json_object_get(group, "weights"), "context",
                      json_object_get(group, "context"), "batch", json_object_get(group, "batch"), "step_ratio",
-                     b1i_lab_number(ratio), "throughput", b1i_lab_number(number(group, "batch") / ratio));
+                     b1i_lab_number(ratio), "throughput", b1i_lab_number(b1i_lab_number_at(group, "batch") / ratio));
 }
 
 static b1_status make_comparisons(const work *w, json_t *weights, json_t *batches, b1_error *err)
 {
     for (size_t i = 0; i < json_array_size(w->groups); i++) {
         const json_t *group = json_array_get(w->groups, i);
-        if (!isfinite(number(group, "t_obs_ms"))) continue;
+        if (!isfinite(b1i_lab_number_at(group, "t_obs_ms"))) continue;
         const json_t *full = full_format(w, group);
         bool good = !full || json_array_append_new(weights, weights_row(group, full)) == 0;
-        for (size_t k = 0; good && number(group, "batch") > 1 && k < json_array_size(w->groups); k++) {
+        for (size_t k = 0; good && b1i_lab_number_at(group, "batch") > 1 && k < json_array_size(w->groups); k++) {
             const json_t *one = json_array_get(w->groups, k);
-            if (number(one, "batch") == 1 && differ_in(group, one, "batch") && isfinite(number(one, "t_obs_ms")))
+            if (b1i_lab_number_at(one, "batch") == 1 && differ_in(group, one, "batch") &&
+                isfinite(b1i_lab_number_at(one, "t_obs_ms")))
                 good = json_array_append_new(batches, batch_row(group, one)) == 0;
         }
         if (!good) return b1i_fail(err, B1_MEMORY, "not enough memory for the analysis");

@@ -177,12 +177,6 @@ static void figure(const check *c, const char *key, double value)
         differs(c, "%s does not follow from its steps, which give %.9g", key, value);
 }
 
-static double number(const json_t *j, const char *key)
-{
-    const json_t *value = json_object_get(j, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* The slices as they were measured. B1_IO: they are none. */
 static b1_status read_slices(const json_t *cell, b1i_bench_result *r, b1_error *err)
 {
@@ -196,7 +190,7 @@ static b1_status read_slices(const json_t *cell, b1i_bench_result *r, b1_error *
     for (size_t i = 0; i < count; i++) {
         const json_t *slice = json_array_get(slices, i), *list = json_object_get(slice, "step_ns");
         b1i_slice *s = &r->slices[r->slice_count++];
-        *s = (b1i_slice){number(slice, "ceiling_gbps"), r->step_count, json_array_size(list)};
+        *s = (b1i_slice){b1i_lab_number_at(slice, "ceiling_gbps"), r->step_count, json_array_size(list)};
         if (!(s->ceiling_gbps > 0) || !s->steps) return b1i_fail(err, B1_IO, "slice %zu has no ceiling or no steps", i);
         for (size_t k = 0; k < s->steps; k++) {
             double ns = json_number_value(json_array_get(list, k));
@@ -217,8 +211,8 @@ static void check_modes(const check *c, const b1i_modes *m)
         equal = json_equal(json_object_get(made, same[i]), json_object_get(stored, same[i]));
     for (int i = 0; i < 2 && equal && json_is_object(made); i++) {
         const char *key = i ? "high_ms" : "low_ms";
-        double value = number(made, key);
-        equal = fabs(number(stored, key) - value) <= FIGURES_FAR * value;
+        double value = b1i_lab_number_at(made, key);
+        equal = fabs(b1i_lab_number_at(stored, key) - value) <= FIGURES_FAR * value;
     }
     if (!equal) differs(c, "modes do not follow from its steps, which are %s", b1i_modes_names[m->kind]);
     json_decref(made);
@@ -244,7 +238,8 @@ static void check_figures(const check *c)
     b1i_bench_result r = {0};
     b1i_modes modes;
     b1_error why = {0};
-    double drift, weight = number(j, "weight_bytes"), kv = number(j, "kv_bytes"), peak = number(j, "peak_gbps");
+    double drift, weight = b1i_lab_number_at(j, "weight_bytes"), kv = b1i_lab_number_at(j, "kv_bytes"),
+                  peak = b1i_lab_number_at(j, "peak_gbps");
     b1_status st;
     if (!(weight >= 0) || !(kv >= 0)) B1I_TRY(b1i_fail(&why, B1_IO, "it has no weight_bytes or kv_bytes"));
     B1I_TRY(read_slices(j, &r, &why));
@@ -258,7 +253,7 @@ static void check_figures(const check *c)
     figure(c, "r_ceiling", r.r_ceiling);
     figure(c, "t_floor_ms", (weight + kv) / peak / 1e6);
     figure(c, "r_floor", (weight + kv) / peak / 1e6 / r.t_obs_ms);
-    figure(c, "t_arithmetic_ms", number(j, "flops") / number(j, "peak_tflops") / 1e9);
+    figure(c, "t_arithmetic_ms", b1i_lab_number_at(j, "flops") / b1i_lab_number_at(j, "peak_tflops") / 1e9);
     figure(c, "cv", cv_of(r.step_ns, r.step_count));
     check_modes(c, &modes);
     check_verdict(c, &r, &modes, drift);
