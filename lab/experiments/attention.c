@@ -442,15 +442,6 @@ fail:
     return st;
 }
 
-static b1_status after(b1i_lab *lab, void *state, b1_error *err)
-{
-    b1_status st = B1_OK;
-    const attention *p = state;
-    for (int i = 0; st == B1_OK && i < p->cell_count; i++)
-        st = b1i_cells_graph(lab, p->cells[i].name, p->cells[i].work.work, err);
-    return st;
-}
-
 static void close_attention(b1i_lab *lab, void *state)
 {
     (void)lab;
@@ -465,6 +456,6 @@ const b1i_experiment b1i_experiment_attention = {
     .name = "attention",
     .summary = "attention of a decode step: unfused, one pass, split, with a unified maximum, and the engine's",
     .open = open_attention,
-    .after = after,
+    .after = b1i_cells_graphs,
     .close = close_attention,
 };

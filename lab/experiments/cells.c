@@ -6,6 +6,8 @@
 
 #include "lab/evidence.h"
 #include "lab/machine.h"
+#include "lab/profile.h"
+#include "lab/run.h"
 
 #include <stdio.h>
 
@@ -86,5 +88,16 @@ b1_status b1i_cells_graph(b1i_lab *lab, const char *cell, b1i_lab_work *work, b1
 fail:
     json_decref(graph);
     b1i_free(path);
+    return st;
+}
+
+b1_status b1i_cells_graphs(b1i_lab *lab, void *state, b1_error *err)
+{
+    (void)state;
+    b1_status st = B1_OK;
+    for (size_t i = 0; st == B1_OK && i < lab->plan.count; i++) {
+        const b1i_lab_work_cell *cell = b1i_profile_work(lab, i);
+        if (cell) st = b1i_cells_graph(lab, lab->plan.cells[i].name, cell->work, err);
+    }
     return st;
 }

@@ -29,5 +29,7 @@ b1_status b1i_cells_twins(b1i_lab *lab, const char *place, b1_error *err);
 /* graphs/CELL.dot and graphs/CELL.json (what the driver says of its nodes and edges, what making it took); nothing
  * where the cell was not measured or its work has no graph of the driver's. */
 b1_status b1i_cells_graph(b1i_lab *lab, const char *cell, b1i_lab_work *work, b1_error *err);
+/* Of all cells that are works: the after() of an experiment that has nothing else to leave. `state` is not asked. */
+b1_status b1i_cells_graphs(b1i_lab *lab, void *state, b1_error *err);
 
 #endif

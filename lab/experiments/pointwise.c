@@ -284,15 +284,6 @@ fail:
     return st;
 }
 
-static b1_status after(b1i_lab *lab, void *state, b1_error *err)
-{
-    b1_status st = B1_OK;
-    const pointwise *p = state;
-    for (int i = 0; st == B1_OK && i < p->cell_count; i++)
-        st = b1i_cells_graph(lab, p->cells[i].name, p->cells[i].work.work, err);
-    return st;
-}
-
 static void close_pointwise(b1i_lab *lab, void *state)
 {
     (void)lab;
@@ -307,6 +298,6 @@ const b1i_experiment b1i_experiment_pointwise = {
     .name = "pointwise",
     .summary = "a chain of three elementwise kernels against the same arithmetic as one",
     .open = open_pointwise,
-    .after = after,
+    .after = b1i_cells_graphs,
     .close = close_pointwise,
 };

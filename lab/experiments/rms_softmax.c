@@ -273,15 +273,6 @@ fail:
     return st;
 }
 
-static b1_status after(b1i_lab *lab, void *state, b1_error *err)
-{
-    b1_status st = B1_OK;
-    const softmax *p = state;
-    for (int i = 0; st == B1_OK && i < p->cell_count; i++)
-        st = b1i_cells_graph(lab, p->cells[i].name, p->cells[i].work.work, err);
-    return st;
-}
-
 static void close_softmax(b1i_lab *lab, void *state)
 {
     (void)lab;
@@ -296,6 +287,6 @@ const b1i_experiment b1i_experiment_rms_softmax = {
     .name = "rms-softmax",
     .summary = "an RMS-scaled softmax over rows: separate kernels, one, and one that stays",
     .open = open_softmax,
-    .after = after,
+    .after = b1i_cells_graphs,
     .close = close_softmax,
 };
