@@ -32,10 +32,17 @@ static b1_status measure_here(const b1i_study_options *options, const b1i_planne
     return st == B1_ARGUMENT && b1i_study_has(options->out, planned->id) ? B1_OK : st;
 }
 
+/* Whether the plan is of this build and device. */
+static b1_status plan_here(const b1i_study_options *options, const b1i_study_planned *plan, b1_error *err)
+{
+    b1_error why = {0};
+    b1_status st = b1i_study_plan_here(plan, options->executable, &why);
+    return st == B1_OK ? st : b1i_fail(err, st, "%s: %s", options->out, why.message);
+}
+
 b1_status b1i_study_run_cell(const b1i_study_options *options, const char *id, b1_error *err)
 {
     b1i_study_planned plan;
-    b1_error why = {0};
     b1_status st = b1i_study_plan_read(options->out, &plan, err);
     if (st != B1_OK) return st;
     int at = b1i_study_plan_find(&plan, id);
@@ -44,10 +51,7 @@ b1_status b1i_study_run_cell(const b1i_study_options *options, const char *id, b
         goto fail;
     }
     if (b1i_study_has(options->out, id)) goto fail;
-    if ((st = b1i_study_plan_here(&plan, options->executable, &why)) != B1_OK) {
-        st = b1i_fail(err, st, "%s: %s", options->out, why.message);
-        goto fail;
-    }
+    B1I_TRY(plan_here(options, &plan, err));
     B1I_TRY(measure_here(options, &plan.cells[at], err));
 fail:
     b1i_study_plan_free(&plan);
@@ -85,13 +89,9 @@ static b1_status write_lost(void *user, size_t at, const char *status, const cha
 b1_status b1i_study_run_all(const b1i_study_options *options, b1_error *err)
 {
     b1_status st;
-    b1_error why = {0};
     all a = {.options = options};
     B1I_TRY(b1i_study_plan_read(options->out, &a.plan, err));
-    if ((st = b1i_study_plan_here(&a.plan, options->executable, &why)) != B1_OK) {
-        st = b1i_fail(err, st, "%s: %s", options->out, why.message);
-        goto fail;
-    }
+    B1I_TRY(plan_here(options, &a.plan, err));
     b1i_study_options there = *options; /* the plan's device, whatever the command was told */
     there.device = a.plan.where;
     const b1i_pass pass = {.options = &there,
