@@ -8,11 +8,11 @@
 #include "app/app.h"
 #include "app/output.h"
 #include "lab/analysis.h"
+#include "lab/files.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { OPERANDS_MOST = 2, SESSIONS_USUAL = 10, CONTEXT_USUAL = 2048 };
 
@@ -62,11 +62,6 @@ static int usage(const char *what, const char *hint)
     return B1I_EXIT_USAGE;
 }
 
-static void progress(void *user, const char *what, uint64_t done, uint64_t total)
-{
-    b1i_progress_bar(user, what, done, total);
-}
-
 static void print_line(void *user, const char *line)
 {
     ab *s = user;
@@ -76,22 +71,10 @@ static void print_line(void *user, const char *line)
 
 /* ---- the result ---- */
 
-static double number(const json_t *j, const char *key)
-{
-    const json_t *value = json_object_get(j, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static double bound(const json_t *j, const char *key, size_t at)
 {
     const json_t *value = json_array_get(json_object_get(j, key), at);
     return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *text(const json_t *j, const char *key)
-{
-    const char *value = json_string_value(json_object_get(j, key));
-    return value ? value : "";
 }
 
 static void print_pairs(const json_t *analysis)
@@ -118,21 +101,22 @@ static void print_interval(const json_t *j, const char *key)
 static void print_arm(const json_t *analysis, const char *arm, const char *key)
 {
     const json_t *j = json_object_get(analysis, key);
-    printf("%s: mean %.4f ms, median %.4f, CV within sessions %.2f %%", arm, number(j, "mean"), number(j, "median"),
-           100 * number(j, "cv_within"));
-    if (isfinite(number(j, "cv_across"))) printf(", across sessions %.2f %%", 100 * number(j, "cv_across"));
+    printf("%s: mean %.4f ms, median %.4f, CV within sessions %.2f %%", arm, b1i_lab_number_at(j, "mean"),
+           b1i_lab_number_at(j, "median"), 100 * b1i_lab_number_at(j, "cv_within"));
+    if (isfinite(b1i_lab_number_at(j, "cv_across")))
+        printf(", across sessions %.2f %%", 100 * b1i_lab_number_at(j, "cv_across"));
     putchar('\n');
 }
 
 static void print_figures(const json_t *analysis)
 {
-    printf("B is %.4f times as fast as A", number(analysis, "speedup"));
+    printf("B is %.4f times as fast as A", b1i_lab_number_at(analysis, "speedup"));
     print_interval(analysis, "interval");
     printf(" (95 %%, over %.0f sessions)\nmedian %.4f, mean %.4f, range %.4f to %.4f; plain percentile interval",
-           number(analysis, "sessions"), number(analysis, "median"), number(analysis, "mean"), number(analysis, "min"),
-           number(analysis, "max"));
+           b1i_lab_number_at(analysis, "sessions"), b1i_lab_number_at(analysis, "median"),
+           b1i_lab_number_at(analysis, "mean"), b1i_lab_number_at(analysis, "min"), b1i_lab_number_at(analysis, "max"));
     print_interval(analysis, "percentile_interval");
-    printf("\nA − B: %.4f ms", number(analysis, "difference_ms"));
+    printf("\nA − B: %.4f ms", b1i_lab_number_at(analysis, "difference_ms"));
     print_interval(analysis, "difference_interval");
     puts(json_is_true(json_object_get(analysis, "upper_bound")) ? ", an upper bound of the launch tax" : "");
     print_arm(analysis, "A", "a_ms");
@@ -144,8 +128,9 @@ static void print_rigs(const json_t *analysis)
     const json_t *rigs = json_object_get(analysis, "rigs");
     for (size_t i = 0; i < json_array_size(rigs); i++) {
         const json_t *rig = json_array_get(rigs, i);
-        printf("rig %zu (%s, %.12s, %zu sessions): %.4f", i + 1, text(rig, "device_name"), text(rig, "binary_sha256"),
-               json_array_size(json_object_get(rig, "numbers")), number(rig, "speedup"));
+        printf("rig %zu (%s, %.12s, %zu sessions): %.4f", i + 1, b1i_lab_text_at(rig, "device_name"),
+               b1i_lab_text_at(rig, "binary_sha256"), json_array_size(json_object_get(rig, "numbers")),
+               b1i_lab_number_at(rig, "speedup"));
         print_interval(rig, "interval");
         putchar('\n');
     }
@@ -157,16 +142,17 @@ static b1_status print_result(const ab *s, bool *failed, b1_error *err)
     json_t *analysis;
     b1_status st = b1i_analysis_read(s->run.out, &analysis, err);
     if (st != B1_OK) return st;
-    *failed = strcmp(text(analysis, "verdict"), "failed") == 0;
+    *failed = strcmp(b1i_lab_text_at(analysis, "verdict"), "failed") == 0;
     if (s->o->json) return b1i_json_write(analysis, stdout, err);
-    printf("A: %s\nB: %s\n", text(analysis, "a"), text(analysis, "b"));
+    printf("A: %s\nB: %s\n", b1i_lab_text_at(analysis, "a"), b1i_lab_text_at(analysis, "b"));
     print_pairs(analysis);
-    if (isfinite(number(analysis, "speedup")))
+    if (isfinite(b1i_lab_number_at(analysis, "speedup")))
         print_figures(analysis);
     else
         print_rigs(analysis);
-    printf("verdict: %s%s%s\n%s: batchone verify checks it, batchone report shows it\n", text(analysis, "verdict"),
-           *text(analysis, "message") ? ": " : "", text(analysis, "message"), s->run.out);
+    printf("verdict: %s%s%s\n%s: batchone verify checks it, batchone report shows it\n",
+           b1i_lab_text_at(analysis, "verdict"), *b1i_lab_text_at(analysis, "message") ? ": " : "",
+           b1i_lab_text_at(analysis, "message"), s->run.out);
     json_decref(analysis);
     return B1_OK;
 }
@@ -332,13 +318,12 @@ static int run(const b1i_command *self, char **arguments)
     const char *words[OPERANDS_MOST] = {NULL};
     int count, code = b1i_options_parse(self, arguments, &o, words, 0, OPERANDS_MOST, &count);
     if (code != B1I_PARSED) return code;
-    ssize_t n = readlink("/proc/self/exe", s.executable, sizeof s.executable - 1);
-    s.executable[n > 0 ? n : 0] = 0;
+    b1i_own_path(s.executable, sizeof s.executable);
     s.run = (b1i_study_options){.out = o.out,
                                 .executable = s.executable,
                                 .resume = o.resume,
                                 .cancelled = b1i_cancel_asked,
-                                .progress = progress,
+                                .progress = b1i_progress_show,
                                 .progress_user = &s.bar};
     return dispatch(&s, words, count);
 }

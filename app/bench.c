@@ -13,7 +13,6 @@
 #include "lab/jitter.h"
 #include "lab/machine.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,6 +3,7 @@
  * batchone explain: where the time of a step goes on this device, in sentences, and the tables that they are made of.
  */
 #include "lab/explain.h"
+#include "lab/files.h"
 
 #include "app/app.h"
 #include "app/output.h"
@@ -37,31 +38,26 @@ static const b1i_option options[] = {
 /* ---- the tables ---- */
 
 static double number(const json_t *from, const char *key) { return json_number_value(json_object_get(from, key)); }
-static const char *text(const json_t *from, const char *key)
-{
-    const char *value = json_string_value(json_object_get(from, key));
-    return value ? value : "";
-}
-
 static void print_intervention(const json_t *t)
 {
     const json_t *setting = json_object_get(t, "setting");
     char threads[16] = "all";
     if (number(setting, "threads") > 0) snprintf(threads, sizeof threads, "%.0f", number(setting, "threads"));
-    printf("%-9s %-15s %-8s %7s %7.0f ", text(t, "what"), text(setting, "executor"),
-           *text(t, "weights") ? text(t, "weights") : text(setting, "weights"), threads, number(setting, "context"));
-    if (strcmp(text(t, "status"), "ok") != 0)
-        printf("%s: %s\n", text(t, "status"), text(t, "message"));
+    printf("%-9s %-15s %-8s %7s %7.0f ", b1i_lab_text_at(t, "what"), b1i_lab_text_at(setting, "executor"),
+           *b1i_lab_text_at(t, "weights") ? b1i_lab_text_at(t, "weights") : b1i_lab_text_at(setting, "weights"),
+           threads, number(setting, "context"));
+    if (strcmp(b1i_lab_text_at(t, "status"), "ok") != 0)
+        printf("%s: %s\n", b1i_lab_text_at(t, "status"), b1i_lab_text_at(t, "message"));
     else
-        printf("%9.3f %9.1f %s\n", number(t, "t_obs_ms"), number(t, "ceiling_gbps"), text(t, "verdict"));
+        printf("%9.3f %9.1f %s\n", number(t, "t_obs_ms"), number(t, "ceiling_gbps"), b1i_lab_text_at(t, "verdict"));
 }
 
 static void print_prediction(const json_t *p)
 {
     const json_t *t = json_object_get(p, "t_ms");
-    printf("%-26s %8g ", text(p, "gpu"), number(p, "gbps"));
+    printf("%-26s %8g ", b1i_lab_text_at(p, "gpu"), number(p, "gbps"));
     if (json_is_null(t))
-        printf("%s\n", text(p, "how"));
+        printf("%s\n", b1i_lab_text_at(p, "how"));
     else
         printf("%9.3f to %.3f\n", json_number_value(json_array_get(t, 0)), json_number_value(json_array_get(t, 1)));
 }
@@ -79,11 +75,6 @@ static void print_document(const json_t *document)
 }
 
 /* ---- the command ---- */
-
-static void progress(void *user, const char *what, uint64_t done, uint64_t total)
-{
-    b1i_progress_bar(user, what, done, total);
-}
 
 /* Texts of a setting are never written through. */
 static char *borrowed(const char *name) { return (char *)(uintptr_t)name; }
@@ -107,7 +98,7 @@ static b1_status explain_on(const explain_options *o, const char *model, const b
         .prices = o->prices.items,
         .price_count = o->prices.count,
         .cancelled = b1i_cancel_asked,
-        .progress = progress,
+        .progress = b1i_progress_show,
         .progress_user = &bar,
     };
     b1_status st = b1i_explain(&l, out, err);

@@ -7,11 +7,11 @@
 #include "app/app.h"
 #include "app/output.h"
 #include "lab/analysis.h"
+#include "lab/files.h"
 #include "lab/profile.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { NAME_WIDTH = 37 };
 
@@ -50,12 +50,6 @@ static void print_experiments(void)
 /* ---- the table ---- */
 
 static double number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-static const char *text(const json_t *row, const char *key)
-{
-    const char *value = json_string_value(json_object_get(row, key));
-    return value ? value : "";
-}
-
 /* Microseconds with about four figures. */
 static const char *microseconds(double ns, char *to, size_t bytes)
 {
@@ -79,14 +73,14 @@ static void print_row(const json_t *row)
     static const struct {
         const char *kind, *shown;
     } kinds[] = {{"host_single", "single"}, {"host_enqueue", "enqueue"}, {"device_interval", "device"}};
-    const char *kind = text(row, "kind");
+    const char *kind = b1i_lab_text_at(row, "kind");
     char median[24], low[24], high[24];
     for (size_t i = 0; i < 3; i++)
         if (strcmp(kinds[i].kind, kind) == 0) kind = kinds[i].shown;
-    print_name(text(row, "cell"));
+    print_name(b1i_lab_text_at(row, "cell"));
     printf(" %-7s %8s %7s–%-7s %s%s\n", kind, microseconds(number(row, "median_ns"), median, sizeof median),
            microseconds(number(row, "p10_ns"), low, sizeof low), microseconds(number(row, "p90_ns"), high, sizeof high),
-           text(row, "verdict"), json_is_true(json_object_get(row, "host_bound")) ? ", host" : "");
+           b1i_lab_text_at(row, "verdict"), json_is_true(json_object_get(row, "host_bound")) ? ", host" : "");
 }
 
 /* Whether a row before this one has the same text there. */
@@ -94,7 +88,9 @@ static bool said_before(const json_t *rows, size_t at, const char *key)
 {
     for (size_t i = 0; i < at; i++) {
         const json_t *row = json_array_get(rows, i);
-        if (number(row, "n") == 0 && strcmp(text(row, key), text(json_array_get(rows, at), key)) == 0) return true;
+        if (number(row, "n") == 0 &&
+            strcmp(b1i_lab_text_at(row, key), b1i_lab_text_at(json_array_get(rows, at), key)) == 0)
+            return true;
     }
     return false;
 }
@@ -105,13 +101,13 @@ static void print_absent(const json_t *rows)
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         if (number(row, "n") > 0 || said_before(rows, i, "cell")) continue;
-        print_name(text(row, "cell"));
-        printf(" %s\n", text(row, "verdict"));
+        print_name(b1i_lab_text_at(row, "cell"));
+        printf(" %s\n", b1i_lab_text_at(row, "verdict"));
     }
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         if (number(row, "n") > 0 || said_before(rows, i, "message")) continue;
-        printf("%s: %s\n", text(row, "verdict"), text(row, "message"));
+        printf("%s: %s\n", b1i_lab_text_at(row, "verdict"), b1i_lab_text_at(row, "message"));
     }
 }
 
@@ -124,27 +120,14 @@ static void print_table(const json_t *analysis, const char *out)
     print_absent(rows);
     for (size_t i = 0; i < json_array_size(pairs); i++) {
         const json_t *pair = json_array_get(pairs, i), *interval = json_object_get(pair, "interval");
-        printf("a/a %s, %s: %.3f [%.3f, %.3f]\n", text(pair, "cell"), text(pair, "kind"), number(pair, "ratio"),
-               json_number_value(json_array_get(interval, 0)), json_number_value(json_array_get(interval, 1)));
+        printf("a/a %s, %s: %.3f [%.3f, %.3f]\n", b1i_lab_text_at(pair, "cell"), b1i_lab_text_at(pair, "kind"),
+               number(pair, "ratio"), json_number_value(json_array_get(interval, 0)),
+               json_number_value(json_array_get(interval, 1)));
     }
     printf("%s: batchone verify checks it, batchone report shows it\n", out);
 }
 
 /* ---- the command ---- */
-
-/* A run's own path, for its hash and for profilers that start it. */
-static const char *own_path(char *path, size_t bytes)
-{
-    ssize_t n = readlink("/proc/self/exe", path, bytes - 1);
-    if (n <= 0) return NULL;
-    path[n] = 0;
-    return path;
-}
-
-static void progress(void *user, const char *what, uint64_t done, uint64_t total)
-{
-    b1i_progress_bar(user, what, done, total);
-}
 
 static b1_status print_result(const lab_options *o, b1_error *err)
 {
@@ -169,9 +152,9 @@ static int run_lab(const lab_options *o, const b1i_experiment *experiment)
                          .quick = o->quick,
                          .resume = o->resume,
                          .ncu = o->ncu,
-                         .executable = own_path(path, sizeof path),
+                         .executable = b1i_own_path(path, sizeof path),
                          .cancelled = b1i_cancel_asked,
-                         .progress = progress,
+                         .progress = b1i_progress_show,
                          .progress_user = &bar};
     b1_status st = b1i_device_choose(o->device, NULL, 0, &l.device, &err);
     if (st == B1_OK) st = b1i_lab_run(experiment, &l, &failed, &err);

@@ -97,6 +97,11 @@ bool b1i_progress_bar(void *user, const char *what, uint64_t done, uint64_t tota
     return true;
 }
 
+void b1i_progress_show(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    b1i_progress_bar(user, what, done, total);
+}
+
 void b1i_progress_end(b1i_progress *p)
 {
     if (!p->shown) return;
@@ -253,3 +258,10 @@ bool b1i_is_shape(const char *name)
 }
 
 bool b1i_means_shape(const char *model) { return b1i_is_shape(model) && access(model, F_OK) != 0; }
+
+const char *b1i_own_path(char *path, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", path, bytes - 1);
+    path[n > 0 ? n : 0] = 0;
+    return n > 0 ? path : NULL;
+}

@@ -28,6 +28,8 @@ typedef struct b1i_progress {
     bool shown;
 } b1i_progress;
 bool b1i_progress_bar(void *user, const char *what, uint64_t done, uint64_t total);
+/* The same for who asks about Ctrl-C elsewhere. */
+void b1i_progress_show(void *user, const char *what, uint64_t done, uint64_t total);
 void b1i_progress_end(b1i_progress *progress);
 
 /* Writes to standard output past stdio, so that a write that a signal ended leaves nothing behind. B1_IO;
@@ -58,6 +60,9 @@ const char *b1i_human_bytes(uint64_t bytes, char *text);
 
 /* $XDG_CACHE_HOME/batchone/`name`, or ~/.cache/…, with its folder made where `make`; false: no such place. */
 bool b1i_cache_path(const char *name, bool make, char *path, size_t bytes);
+
+/* This command's own file, for its hash and for whoever starts it again, into `path`; NULL: not known. */
+const char *b1i_own_path(char *path, size_t bytes);
 
 /* Whether there is a built-in shape of this name; whether a MODEL argument means one: no such file is there. */
 bool b1i_is_shape(const char *name);

@@ -9,12 +9,12 @@
 #include "app/executors.h"
 #include "app/output.h"
 #include "lab/analysis.h"
+#include "lab/files.h"
 #include "lab/fleet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HOSTS_MOST_BYTES = 1 << 20, OPERANDS_MOST = 3 };
 
@@ -79,11 +79,6 @@ static int usage(const char *what, const char *hint)
     return B1I_EXIT_USAGE;
 }
 
-static void progress(void *user, const char *what, uint64_t done, uint64_t total)
-{
-    b1i_progress_bar(user, what, done, total);
-}
-
 static void print_line(void *user, const char *line)
 {
     study *s = user;
@@ -94,12 +89,6 @@ static void print_line(void *user, const char *line)
 /* ---- the table ---- */
 
 static double number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-static const char *text(const json_t *row, const char *key)
-{
-    const char *value = json_string_value(json_object_get(row, key));
-    return value ? value : "";
-}
-
 static const char *figure(const json_t *row, const char *key, const char *format, char *to, size_t bytes)
 {
     const json_t *value = json_object_get(row, key);
@@ -118,10 +107,10 @@ static void print_groups(const json_t *groups)
     for (size_t i = 0; i < json_array_size(groups); i++) {
         const json_t *g = json_array_get(groups, i);
         if (number(g, "ok") == 0) continue;
-        printf("%-24s %-8s %-15s %7.0f %5.0f %8.0f %9s %7s %8s %9s %9s%s\n", text(g, "model"), text(g, "weights"),
-               text(g, "executor"), number(g, "context"), number(g, "batch"), number(g, "ok"),
-               figure(g, "t_obs_ms", "%.3f", time, sizeof time), figure(g, "cv_within", "%.4f", cv, sizeof cv),
-               figure(g, "r_floor", "%.3f", floor, sizeof floor),
+        printf("%-24s %-8s %-15s %7.0f %5.0f %8.0f %9s %7s %8s %9s %9s%s\n", b1i_lab_text_at(g, "model"),
+               b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(g, "context"), number(g, "batch"),
+               number(g, "ok"), figure(g, "t_obs_ms", "%.3f", time, sizeof time),
+               figure(g, "cv_within", "%.4f", cv, sizeof cv), figure(g, "r_floor", "%.3f", floor, sizeof floor),
                figure(g, "r_ceiling", "%.3f", ceiling, sizeof ceiling),
                figure(g, "tokens_per_s", "%.1f", tokens, sizeof tokens),
                json_is_true(json_object_get(g, "headline")) ? "" : "  drifting or throttled");
@@ -133,9 +122,10 @@ static void print_failed(const json_t *cells)
 {
     for (size_t i = 0; i < json_array_size(cells); i++) {
         const json_t *c = json_array_get(cells, i);
-        if (strcmp(text(c, "status"), "ok") == 0) continue;
-        printf("%s %s %s %.0f: %s: %s\n", text(c, "model"), text(c, "weights"), text(c, "executor"),
-               number(c, "context"), text(c, "status"), text(c, "message"));
+        if (strcmp(b1i_lab_text_at(c, "status"), "ok") == 0) continue;
+        printf("%s %s %s %.0f: %s: %s\n", b1i_lab_text_at(c, "model"), b1i_lab_text_at(c, "weights"),
+               b1i_lab_text_at(c, "executor"), number(c, "context"), b1i_lab_text_at(c, "status"),
+               b1i_lab_text_at(c, "message"));
     }
 }
 
@@ -360,13 +350,12 @@ static int run(const b1i_command *self, char **arguments)
     const char *words[OPERANDS_MOST] = {NULL};
     int count, code = b1i_options_parse(self, arguments, &o, words, 0, OPERANDS_MOST, &count);
     if (code == B1I_PARSED) {
-        ssize_t n = readlink("/proc/self/exe", s.executable, sizeof s.executable - 1);
-        s.executable[n > 0 ? n : 0] = 0;
+        b1i_own_path(s.executable, sizeof s.executable);
         s.run = (b1i_study_options){.out = o.out,
                                     .executable = s.executable,
                                     .resume = o.resume,
                                     .cancelled = b1i_cancel_asked,
-                                    .progress = progress,
+                                    .progress = b1i_progress_show,
                                     .progress_user = &s.bar};
         code = dispatch(&s, words, count);
     }
