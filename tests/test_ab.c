@@ -9,25 +9,13 @@
 #include "lab/study/ab_room.h"
 #include "lab/study/measure.h"
 #include "lab/study/plan.h"
-#include "tests/cli_model.h"
-#include "tests/lab_fake.h"
+#include "tests/study_rig.h"
 
 #include <math.h>
 #include <signal.h>
 
-/* Under an emulator nobody starts this program's file but the emulator. */
-static bool emulated(void) { return getenv("B1_EMULATED") != NULL; }
-
-#define OK(call)                                          \
-    do {                                                  \
-        if ((call) != B1_OK) fail_msg("%s", err.message); \
-    } while (0)
-#define HAS(part)  assert_non_null(strstr(err.message, part))
-#define SAID(part) assert_non_null(strstr(said, part))
-#define HOW        "B1_TEST_AB_HOW" /* what the process of a session shall do */
-#define COUNT(x)   (sizeof(x) / sizeof *(x))
-
-static char model[64], self[4096];
+#define HOW      "B1_TEST_AB_HOW" /* what the process of a session shall do */
+#define COUNT(x) (sizeof(x) / sizeof *(x))
 
 static b1i_setting base_of(const char *device)
 {
@@ -483,28 +471,6 @@ static void sessions_run_in_processes_of_their_own(void **state)
     if (!collected(out)) fail_msg("%s", said); /* sealed: verified */
 }
 
-/* Writes the manifest's entry of `name` anew. */
-static void mend(const char *folder, const char *name)
-{
-    json_t *manifest, *entry;
-    size_t i;
-    char hex[65], *path = b1i_lab_join(folder, name);
-    uint64_t bytes;
-    OK(b1i_lab_read_json(folder, "manifest.json", &manifest, &err));
-    OK(b1i_sha256_file(path, hex, &bytes, &err));
-    json_array_foreach(json_object_get(manifest, "files"), i, entry)
-    {
-        if (strcmp(text(entry, "path"), name) != 0) continue;
-        json_object_set_new(entry, "size", json_integer((json_int_t)bytes));
-        json_object_set_new(entry, "sha256", json_string(hex));
-    }
-    b1i_free(path);
-    path = b1i_lab_join(folder, "manifest.json");
-    assert_int_equal(json_dump_file(manifest, path, 0), 0);
-    b1i_free(path);
-    json_decref(manifest);
-}
-
 /* Sets a key of a file of the first session and mends both manifests; what verify then says is in `said`. */
 static void forge(const char *file, const char *key, json_t *value)
 {
@@ -700,19 +666,9 @@ static int child(char **arguments)
     return st != B1_OK;
 }
 
-static int setup(void **state)
-{
-    if (make_home(state) != 0) return 1;
-    snprintf(model, sizeof model, "%s/model", home);
-    if (mkdir(model, 0700) != 0) return 1;
-    tiny_model(model);
-    return 0;
-}
-
 int main(int count, char **arguments)
 {
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 1) abort();
+    find_self();
     if (count == 7 && strcmp(arguments[1], "ab") == 0) return child(arguments);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_are_read_over_a_base),

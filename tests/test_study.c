@@ -7,22 +7,11 @@
 #include "lab/modes.h"
 #include "lab/study/measure.h"
 #include "lab/study/plan.h"
-#include "tests/cli_model.h"
-#include "tests/lab_fake.h"
+#include "tests/study_rig.h"
 
 #include <signal.h>
 
-#define OK(call)                                          \
-    do {                                                  \
-        if ((call) != B1_OK) fail_msg("%s", err.message); \
-    } while (0)
-#define HAS(part)  assert_non_null(strstr(err.message, part))
-#define SAID(part) assert_non_null(strstr(said, part))
-#define HOW        "B1_TEST_STUDY_HOW" /* what the process of a cell shall do */
-
-static char model[64], self[4096]; /* the tiny model; this program */
-
-static bool emulated(void) { return getenv("B1_EMULATED") != NULL; }
+#define HOW "B1_TEST_STUDY_HOW" /* what the process of a cell shall do */
 
 /* ---- settings ---- */
 
@@ -379,28 +368,6 @@ static void a_study_in_parts_holds(void **state)
     assert_int_equal(b1i_study_run_all(&o, &err), B1_ARGUMENT);
     HAS("no incomplete run");
     if (!collected(out)) fail_msg("%s", said);
-}
-
-/* Writes the manifest's entry of `name` anew. */
-static void mend(const char *folder, const char *name)
-{
-    json_t *manifest, *entry;
-    size_t i;
-    char hex[65], *path = b1i_lab_join(folder, name);
-    uint64_t bytes;
-    OK(b1i_lab_read_json(folder, "manifest.json", &manifest, &err));
-    OK(b1i_sha256_file(path, hex, &bytes, &err));
-    json_array_foreach(json_object_get(manifest, "files"), i, entry)
-    {
-        if (strcmp(json_string_value(json_object_get(entry, "path")), name) != 0) continue;
-        json_object_set_new(entry, "size", json_integer((json_int_t)bytes));
-        json_object_set_new(entry, "sha256", json_string(hex));
-    }
-    b1i_free(path);
-    path = b1i_lab_join(folder, "manifest.json");
-    assert_int_equal(json_dump_file(manifest, path, 0), 0);
-    b1i_free(path);
-    json_decref(manifest);
 }
 
 /* Sets a key of the first cell and mends both manifests; what verify then says is in `said`. */
@@ -845,19 +812,9 @@ static int child(char **arguments)
     return st != B1_OK;
 }
 
-static int setup(void **state)
-{
-    if (make_home(state) != 0) return 1;
-    snprintf(model, sizeof model, "%s/model", home);
-    if (mkdir(model, 0700) != 0) return 1;
-    tiny_model(model);
-    return 0;
-}
-
 int main(int count, char **arguments)
 {
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 1) abort();
+    find_self();
     b1i_subject_ceiling_bytes = 64 << 20;
     if (count == 7 && strcmp(arguments[1], "study") == 0) return child(arguments);
     const struct CMUnitTest tests[] = {
