@@ -149,12 +149,14 @@ static void put_parallel(const fleet *f)
     fputs("CELLS\n", f->file);
 }
 
-/* The part of the ssh script that does not depend on the plan but for `verb`. */
+/* The part of the ssh script that does not depend on the plan but for `verb`. A host that asks, does not answer, or
+ * falls silent under a cell (for two minutes) is gone; the others take its cells. */
 static void put_ssh_functions(const fleet *f)
 {
     fputs(
         "on() { # HOST COMMAND: run it there by its shell\n"
-        "    ssh -o BatchMode=yes -- \"$1\" \"$2\"\n"
+        "    ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=8 -- \"$1\" "
+        "\"$2\"\n"
         "}\n"
         "send() { # HOST: the plan and the binary; a cell refuses to be run by another one\n"
         "    on \"$1\" \"mkdir -p $remote/study/cells && cat >$remote/plan.part.\\$\\$ && mv $remote/plan.part.\\$\\$ "

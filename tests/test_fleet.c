@@ -64,10 +64,12 @@ static const char batchone[] = "#!/bin/bash\n"
                                "[ -e \"$6/cells/$4\" ] && exit\n"
                                "mkdir -p \"$6/cells/$4\"\n"
                                "echo \"$1 $2 $3 ${CUDA_VISIBLE_DEVICES:-all}\" >\"$6/cells/$4/cell.json\"\n";
-/* ssh -o BatchMode=yes -- HOST COMMAND; the host "gone" does not answer, "far" has no folder of ours. */
+/* ssh -o … -- HOST COMMAND; the host "gone" does not answer, "far" has no folder of ours. */
 static const char ssh[] = "#!/bin/bash\n"
                           "set -eu\n"
-                          "[ $# = 5 ] && [ \"$1 $2 $3\" = '-o BatchMode=yes --' ]\n"
+                          "[ $# = 11 ] && [ \"${*:1:9}\" = '-o BatchMode=yes -o ConnectTimeout=20 "
+                          "-o ServerAliveInterval=15 -o ServerAliveCountMax=8 --' ]\n"
+                          "shift 6\n"
                           "[ \"$4\" != gone ] || exit 255\n"
                           "HOME=${0%/*}/home-$4\n"
                           "mkdir -p \"$HOME\"\n"
