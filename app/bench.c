@@ -53,7 +53,8 @@ static const b1i_option options[] = {
      1e-3, 1e9, NULL},
     {"prefill", 0, b1i_option_integer, AT(prefill), "N", "measure a prompt of N tokens too", 1, 1e7, NULL},
     {"graph-dot", 0, b1i_option_text, AT(graph_dot), "FILE", "write the executor's graph there, as DOT", 0, 0, NULL},
-    {"json", 0, b1i_option_text, AT(json), "FILE|-", "write one JSON document there", 0, 0, NULL},
+    {"json", 0, b1i_option_text, AT(json), "FILE|-",
+     "write one JSON document there; - prints it, as others' --json does", 0, 0, NULL},
     {0},
 };
 

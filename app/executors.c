@@ -10,6 +10,9 @@ static b1_status add(b1i_executors *list, const char *name, b1_error *err)
 {
     if (list->count == B1I_EXECUTORS_MOST)
         return b1i_fail(err, B1_ARGUMENT, "more than %d executors are named", B1I_EXECUTORS_MOST);
+    for (int i = 0; i < (int)list->count; i++) /* an alias may be another's */
+        if (strcmp(list->names[i], name) == 0)
+            return b1i_fail(err, B1_ARGUMENT, "the executor %s is named twice", name);
     list->names[list->count++] = name;
     return B1_OK;
 }

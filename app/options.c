@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parser of option tables. "--name VALUE", "--name=VALUE", "-n VALUE", "-nVALUE"; the last of two wins, except
- * for lists. A lone "-" is an operand or a value, never an option.
+ * for lists of texts; no list has an entry twice. A lone "-" is an operand or a value, never an option.
  */
 #include "app/options.h"
 
@@ -83,7 +83,26 @@ static bool allowed(const b1i_command *command, const b1i_option *o, const char 
     return false;
 }
 
-/* "a,b,c" into a list; an empty word is an error. */
+/* Whether the last entry of the list stands there before; else prints so. */
+static bool repeats(const b1i_command *command, const b1i_option *o, const void *value)
+{
+    const b1i_texts *texts = value;
+    const b1i_integers *integers = value;
+    const bool whole = o->kind == b1i_option_integers;
+    const size_t last = (whole ? integers->count : texts->count) - 1;
+    for (size_t i = 0; i < last; i++) {
+        if (whole ? integers->items[i] != integers->items[last] : strcmp(texts->items[i], texts->items[last]) != 0)
+            continue;
+        if (whole)
+            b1i_print_error("%s: --%s: %lld is given twice", command->name, o->name, (long long)integers->items[i]);
+        else
+            b1i_print_error("%s: --%s: %s is given twice", command->name, o->name, texts->items[i]);
+        return true;
+    }
+    return false;
+}
+
+/* "a,b,c" into a list; an empty word is an error, and so is one that is there already. */
 static int set_list(const b1i_command *command, const b1i_option *o, void *value, const char *text)
 {
     b1i_texts *texts = value;
@@ -115,9 +134,19 @@ static int set_list(const b1i_command *command, const b1i_option *o, void *value
             code = add_text(texts, texts->storage + at);
         }
         if (code != B1I_PARSED) return code;
+        if (repeats(command, o, value)) return B1I_EXIT_USAGE;
         at += length;
         if (!text[at]) return B1I_PARSED;
     }
+}
+
+/* Whether the value is the name of something, which is never empty. */
+static bool is_name(const b1i_option *o)
+{
+    static const char *const names[] = {"DIR", "FILE", "FILE|-", "ID", "MODEL"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(o->argument, names[i]) == 0) return true;
+    return false;
 }
 
 static int set_value(const b1i_command *command, const b1i_option *o, void *values, const char *text)
@@ -134,6 +163,10 @@ static int set_value(const b1i_command *command, const b1i_option *o, void *valu
         if (number_in(o, text, strlen(text), false, value)) return B1I_PARSED;
         return bad_number(command, o, text, strlen(text), false);
     case b1i_option_text:
+        if (!*text && is_name(o)) {
+            b1i_print_error("%s: --%s is empty: expected %s", command->name, o->name, o->argument);
+            return B1I_EXIT_USAGE;
+        }
         if (!allowed(command, o, text)) return B1I_EXIT_USAGE;
         *(const char **)value = text;
         return B1I_PARSED;
@@ -177,7 +210,11 @@ static int parse_option(const b1i_command *command, char **arguments, void *valu
     if (!o) return usage_error(command, "no such option: ", argument);
     if (o->kind == b1i_option_flag && value) return usage_error(command, "this option takes no value: ", argument);
     if (o->kind != b1i_option_flag && !value) {
-        if (!(value = arguments[1])) return usage_error(command, "a value must follow ", argument);
+        if (!(value = arguments[1])) {
+            char what[80];
+            (void)snprintf(what, sizeof what, "a value must follow, %s: ", o->argument);
+            return usage_error(command, what, argument);
+        }
         *used = 2;
     }
     return set_value(command, o, values, value);

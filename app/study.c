@@ -7,22 +7,24 @@
 
 #include "app/app.h"
 #include "app/executors.h"
-#include "app/output.h"
+#include "app/parts.h"
 #include "lab/analysis.h"
+#include "lab/evidence.h"
 #include "lab/files.h"
 #include "lab/fleet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { HOSTS_MOST_BYTES = 1 << 20, OPERANDS_MOST = 3 };
+enum { HOSTS_MOST_BYTES = 1 << 20, OPERANDS_MOST = 3, SESSIONS_USUAL = 1, WARMUP_USUAL = 5, STEPS_USUAL = 30 };
 
 typedef struct study_options {
     const char *out, *plan, *device, *cell, *list, *hosts;
     b1i_texts models, executors, weights, stacks;
     b1i_integers contexts, batches;
-    int64_t threads, sessions, warmup, steps;
+    int64_t threads, sessions, warmup, steps; /* 0, and of warm-up -1: not given */
     double deadline_ms;
     bool synthetic, profile, resume, json;
 } study_options;
@@ -67,23 +69,39 @@ static const b1i_option options[] = {
 
 typedef struct study {
     study_options *o;
-    b1i_study_options run;
-    b1i_progress bar;
-    char executable[4096];
+    b1i_parts parts;
 } study;
 
-static int usage(const char *what, const char *hint)
-{
-    b1i_print_error("study: %s", what);
-    if (hint) b1i_print_hint("%s", hint);
-    return B1I_EXIT_USAGE;
-}
+/* What options may have a meaning for. */
+enum { MATRIX = 1, GIVEN = 2, THERE = 4, LIST = 8, RUN = 16, COLLECT = 32, EMIT = 64, SEAL = 128 };
 
-static void print_line(void *user, const char *line)
+/* Prints the first option that `here` knows nothing of. */
+static bool stray(const study *s, unsigned here, const char *what)
 {
-    study *s = user;
-    b1i_progress_end(&s->bar);
-    fprintf(stderr, "%s\n", line);
+    const study_options *o = s->o;
+    enum { PLAN = MATRIX | GIVEN | THERE };
+    const b1i_use uses[] = {{"out", o->out, PLAN | RUN},
+                            {"plan", o->plan, GIVEN},
+                            {"device", o->device, PLAN},
+                            {"models", o->models.count, MATRIX},
+                            {"synthetic", o->synthetic, MATRIX},
+                            {"contexts", o->contexts.count, MATRIX},
+                            {"executors", o->executors.count, MATRIX},
+                            {"weights", o->weights.count, MATRIX},
+                            {"threads", o->threads, MATRIX},
+                            {"batch", o->batches.count, MATRIX},
+                            {"sessions", o->sessions, MATRIX},
+                            {"warmup", o->warmup >= 0, MATRIX},
+                            {"steps", o->steps, MATRIX},
+                            {"stack", o->stacks.count, MATRIX},
+                            {"profile", o->profile, MATRIX},
+                            {"deadline-ms", o->deadline_ms > 0, MATRIX},
+                            {"resume", o->resume, PLAN},
+                            {"list", o->list, LIST},
+                            {"cell", o->cell, RUN},
+                            {"hosts", o->hosts, EMIT},
+                            {"json", o->json, SEAL | COLLECT}};
+    return b1i_parts_stray(&s->parts, uses, sizeof uses / sizeof *uses, here, what);
 }
 
 /* ---- the table ---- */
@@ -132,12 +150,12 @@ static void print_failed(const json_t *cells)
 static b1_status print_result(const study *s, b1_error *err)
 {
     json_t *analysis;
-    b1_status st = b1i_analysis_read(s->run.out, &analysis, err);
+    b1_status st = b1i_analysis_read(s->parts.run.out, &analysis, err);
     if (st != B1_OK) return st;
     if (s->o->json) return b1i_json_write(analysis, stdout, err);
     print_groups(json_object_get(analysis, "groups"));
     print_failed(json_object_get(analysis, "cells"));
-    printf("%s: batchone verify checks it, batchone report shows it\n", s->run.out);
+    printf("%s: batchone verify checks it, batchone report shows it\n", s->parts.run.out);
     json_decref(analysis);
     return B1_OK;
 }
@@ -157,16 +175,53 @@ static b1_status choose_device(study *s, bool only_plan, b1_error *err)
 {
     study_options *o = s->o;
     b1_error why = {0};
-    b1_status st = b1i_device_choose(o->device, o->executors.items, o->executors.count, &s->run.device, &why);
+    b1_status st = b1i_device_choose(o->device, o->executors.items, o->executors.count, &s->parts.run.device, &why);
     if (st == B1_UNSUPPORTED && only_plan && o->device && strncmp(o->device, "cuda", 4) == 0) {
-        s->run.device = b1i_device_at(o->device[4] ? atoi(o->device + 5) : 0);
+        s->parts.run.device = b1i_device_at(o->device[4] ? atoi(o->device + 5) : 0);
         return B1_OK;
     }
     if (st != B1_OK && err) *err = why;
     return st;
 }
 
-static b1_status plan_matrix(study *s, b1_error *err)
+/* What no cell could be made of; of files only where they are to be read `here`. */
+static b1_status check_models(const study_options *o, const bool *synthetic, bool here, b1_error *err)
+{
+    for (size_t i = 0; i < o->models.count; i++) {
+        const char *model = o->models.items[i];
+        if (synthetic[i] && !b1i_is_shape(model))
+            return b1i_fail(err, B1_ARGUMENT, "there is no built-in shape \"%s\"", model);
+        if (here && !synthetic[i] && access(model, F_OK) != 0)
+            return b1i_fail(err, B1_ARGUMENT, "\"%s\" is no file that is there, and no built-in shape", model);
+    }
+    for (size_t i = 0; i < o->stacks.count; i++)
+        if (!*o->stacks.items[i]) return b1i_fail(err, B1_ARGUMENT, "--stack is empty: expected a command");
+    return B1_OK;
+}
+
+/* A stack may have formats of its own; beside one they are no mistake. */
+static b1_status check_weights(const study_options *o, const bool *synthetic, const char *const *weights, b1_error *err)
+{
+    const char *shape = NULL;
+    bool as_is = false, bf16 = false;
+    for (size_t i = 0; i < o->models.count && !shape; i++)
+        if (synthetic[i]) shape = o->models.items[i];
+    for (size_t i = 0; i < o->weights.count; i++) {
+        b1_error why = {0};
+        b1_status st = o->stacks.count ? B1_OK : b1i_setting_format(weights[i], &why);
+        if (st == B1_OK && !o->stacks.count && weights[i] && !shape)
+            return b1i_fail(err, B1_ARGUMENT, "--weights %s is for built-in shapes; a model's file has its own format",
+                            weights[i]);
+        if (st != B1_OK) return b1i_fail(err, st, "--weights: %s, or as-is", why.message);
+        as_is = as_is || !weights[i];
+        bf16 = bf16 || (weights[i] && strcmp(weights[i], "bf16") == 0);
+    }
+    if (shape && as_is && bf16)
+        return b1i_fail(err, B1_ARGUMENT, "--weights: of the shape %s as-is and bf16 are the same: name one", shape);
+    return B1_OK;
+}
+
+static b1_status plan_matrix(study *s, bool here, b1_error *err)
 {
     static const int64_t contexts[] = {2048, 4096, 8192, 16384}, batches[] = {1};
     study_options *o = s->o;
@@ -175,19 +230,15 @@ static b1_status plan_matrix(study *s, b1_error *err)
     bool *synthetic = b1i_calloc(o->models.count + 1, sizeof *synthetic);
     const char **weights = b1i_calloc(o->weights.count + 1, sizeof *weights);
     if (!synthetic || !weights) B1I_TRY(b1i_fail_memory(err, o->models.count));
-    for (size_t i = 0; i < o->models.count; i++) {
-        synthetic[i] = o->synthetic || b1i_means_shape(o->models.items[i]);
-        if (synthetic[i] && !b1i_is_shape(o->models.items[i]))
-            B1I_TRY(b1i_fail(err, B1_ARGUMENT, "there is no built-in shape \"%s\"", o->models.items[i]));
-    }
+    for (size_t i = 0; i < o->models.count; i++) synthetic[i] = o->synthetic || b1i_means_shape(o->models.items[i]);
     for (size_t i = 0; i < o->weights.count; i++)
         weights[i] = strcmp(o->weights.items[i], "as-is") == 0 ? NULL : o->weights.items[i];
-    for (size_t i = 0; i < o->stacks.count; i++)
-        if (!*o->stacks.items[i]) B1I_TRY(b1i_fail(err, B1_ARGUMENT, "--stack is empty: expected a command"));
+    B1I_TRY(check_models(o, synthetic, here, err));
+    B1I_TRY(check_weights(o, synthetic, weights, err));
     B1I_TRY(default_numbers(&o->contexts, contexts, 4, err));
     B1I_TRY(default_numbers(&o->batches, batches, 1, err));
     if (o->executors.count || !o->stacks.count)
-        B1I_TRY(b1i_executors_of(&s->run.device, o->executors.items, o->executors.count, &executors, err));
+        B1I_TRY(b1i_executors_of(&s->parts.run.device, o->executors.items, o->executors.count, &executors, err));
     const b1i_study_matrix matrix = {.models = o->models.items,
                                      .synthetic = synthetic,
                                      .model_count = o->models.count,
@@ -202,12 +253,12 @@ static b1_status plan_matrix(study *s, b1_error *err)
                                      .executor_count = executors.count,
                                      .stack_count = o->stacks.count,
                                      .threads = (int)o->threads,
-                                     .sessions = (int)o->sessions,
-                                     .warmup = (int)o->warmup,
-                                     .steps = (int)o->steps,
+                                     .sessions = o->sessions ? (int)o->sessions : SESSIONS_USUAL,
+                                     .warmup = o->warmup >= 0 ? (int)o->warmup : WARMUP_USUAL,
+                                     .steps = o->steps ? (int)o->steps : STEPS_USUAL,
                                      .profile = o->profile,
                                      .deadline_ms = o->deadline_ms};
-    B1I_TRY(b1i_study_plan(&matrix, &s->run, err));
+    B1I_TRY(b1i_study_plan(&matrix, &s->parts.run, err));
 fail:
     b1i_free(synthetic);
     b1i_free(weights);
@@ -219,7 +270,7 @@ static b1_status make_plan(study *s, bool only_plan, b1_error *err)
     b1_status st;
     if (s->o->resume && !s->o->models.count && !s->o->plan) return B1_OK; /* the one that is there */
     B1I_TRY(choose_device(s, only_plan, err));
-    st = s->o->plan ? b1i_study_plan_file(s->o->plan, &s->run, err) : plan_matrix(s, err);
+    st = s->o->plan ? b1i_study_plan_file(s->o->plan, &s->parts.run, err) : plan_matrix(s, !only_plan, err);
 fail:
     return st;
 }
@@ -236,41 +287,65 @@ static b1_status print_id(void *user, const char *id, const b1i_setting *setting
 
 /* ---- the commands ---- */
 
-static int ended(study *s, b1_status st, const b1_error *err)
-{
-    b1i_progress_end(&s->bar);
-    return st == B1_OK ? B1I_EXIT_OK : b1i_report(err);
-}
+static int ended(study *s, b1_status st, const b1_error *err) { return b1i_parts_end(&s->parts, st, err); }
+static int usage(const study *s, const char *what, const char *hint) { return b1i_parts_usage(&s->parts, what, hint); }
 
-static bool planned_well(const study_options *o) { return o->models.count || o->plan || o->resume; }
+/* Whether the options say a plan for `verb` ("plan", "" for all parts); else *code is the exit code. */
+static bool plan_is_said(study *s, const char *verb, unsigned more, int *code)
+{
+    study_options *o = s->o;
+    const unsigned from = o->plan ? GIVEN : o->models.count || !o->resume ? MATRIX : THERE;
+    char what[64];
+    (void)snprintf(what, sizeof what, "%s%s%s", verb, *verb && from != MATRIX ? " " : "",
+                   from == GIVEN   ? "--plan FILE"
+                   : from == THERE ? "--resume without --models"
+                                   : "");
+    *code = B1I_EXIT_USAGE;
+    if (stray(s, from | more, what)) return false;
+    if (!o->out)
+        *code = usage(s, "--out DIR is missing: the directory to make",
+                      *verb ? "or --list DIR prints the ids there" : NULL);
+    else if (from == MATRIX && !o->models.count)
+        *code = usage(s, "--models is missing", "or --plan FILE says the cells");
+    else
+        return true;
+    return false;
+}
 
 static int plan(study *s)
 {
     b1_error err = {0};
+    int code;
+    if (s->o->list && stray(s, LIST, "plan --list DIR")) return B1I_EXIT_USAGE;
     if (s->o->list) return ended(s, b1i_study_each(s->o->list, print_id, NULL, &err), &err);
-    if (!s->o->out) return usage("--out DIR is missing: the directory to make", "or --list DIR prints the ids there");
-    if (!planned_well(s->o)) return usage("--models is missing", "or --plan FILE says the cells");
+    if (!plan_is_said(s, "plan", 0, &code)) return code;
     return ended(s, make_plan(s, true, &err), &err);
 }
 
 static int run_cell(study *s)
 {
     b1_error err = {0};
-    if (!s->o->cell || !s->o->out) return usage("run needs --cell ID and --out DIR", NULL);
-    return ended(s, b1i_study_run_cell(&s->run, s->o->cell, &err), &err);
+    if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
+    if (!s->o->cell || !s->o->out) return usage(s, "run needs --cell ID and --out DIR", NULL);
+    return ended(s, b1i_study_run_cell(&s->parts.run, s->o->cell, &err), &err);
 }
 
 static b1_status collect_into(study *s, bool *holds, b1_error *err)
 {
     *holds = false;
-    return b1i_study_collect(&s->run, print_line, s, holds, err);
+    return b1i_study_collect(&s->parts.run, b1i_parts_line, &s->parts, holds, err);
 }
 
 static int collect(study *s, const char *directory)
 {
     b1_error err = {0};
     bool holds;
-    s->run.out = directory;
+    if (stray(s, COLLECT, "collect")) return B1I_EXIT_USAGE;
+    if (b1i_evidence_look(directory) == b1i_evidence_none) {
+        b1i_print_error("study: there is no %s", directory);
+        return B1I_EXIT_USAGE;
+    }
+    s->parts.run.out = directory;
     b1_status st = collect_into(s, &holds, &err);
     if (st == B1_OK && holds) st = print_result(s, &err);
     int code = ended(s, st, &err);
@@ -305,8 +380,9 @@ static int emit(study *s, const char *kind, const char *directory)
     b1i_texts hosts = {0};
     char *storage = NULL;
     b1_status st = B1_OK;
+    if (stray(s, EMIT, "emit")) return B1I_EXIT_USAGE;
     if (s->o->hosts) st = read_hosts(s->o->hosts, &storage, &hosts, &err);
-    if (st == B1_OK) st = b1i_fleet_emit(kind, directory, s->run.executable, hosts.items, hosts.count, stdout, &err);
+    if (st == B1_OK) st = b1i_fleet_emit(kind, directory, s->parts.executable, hosts.items, hosts.count, stdout, &err);
     b1i_free(hosts.items);
     b1i_free(storage);
     return ended(s, st, &err);
@@ -317,17 +393,17 @@ static int all(study *s)
     b1_error err = {0};
     b1_status st;
     bool holds = true;
-    if (!s->o->out) return usage("--out DIR is missing: the directory to make", NULL);
-    if (!planned_well(s->o)) return usage("--models is missing", "or --plan FILE says the cells");
+    int code;
+    if (!plan_is_said(s, "", SEAL, &code)) return code;
     B1I_TRY(make_plan(s, false, &err));
-    B1I_TRY(b1i_study_run_all(&s->run, &err));
+    B1I_TRY(b1i_study_run_all(&s->parts.run, &err));
     B1I_TRY(collect_into(s, &holds, &err));
     if (holds) B1I_TRY(print_result(s, &err));
-fail:;
-    int code = ended(s, st, &err);
+fail:
+    code = ended(s, st, &err);
     if (st == B1_CANCELLED) b1i_print_hint("the same command with --resume goes on with it");
     if (code != B1I_EXIT_OK || holds) return code;
-    b1i_print_error("study: %s does not hold", s->run.out);
+    b1i_print_error("study: %s does not hold", s->parts.run.out);
     return B1I_EXIT_FAILED;
 }
 
@@ -339,24 +415,18 @@ static int dispatch(study *s, const char *const *words, int count)
     if (strcmp(verb, "run") == 0 && count == 1) return run_cell(s);
     if (strcmp(verb, "collect") == 0 && count == 2) return collect(s, words[1]);
     if (strcmp(verb, "emit") == 0 && count == 3) return emit(s, words[1], words[2]);
-    return usage("there is plan, run, collect DIR, emit KIND DIR, or no word at all",
+    return usage(s, "there is plan, run, collect DIR, emit KIND DIR, or no word at all",
                  "\"batchone study --help\" lists what there is");
 }
 
 static int run(const b1i_command *self, char **arguments)
 {
-    study_options o = {.sessions = 1, .warmup = 5, .steps = 30};
+    study_options o = {.warmup = -1};
     study s = {.o = &o};
     const char *words[OPERANDS_MOST] = {NULL};
     int count, code = b1i_options_parse(self, arguments, &o, words, 0, OPERANDS_MOST, &count);
     if (code == B1I_PARSED) {
-        b1i_own_path(s.executable, sizeof s.executable);
-        s.run = (b1i_study_options){.out = o.out,
-                                    .executable = s.executable,
-                                    .resume = o.resume,
-                                    .cancelled = b1i_cancel_asked,
-                                    .progress = b1i_progress_show,
-                                    .progress_user = &s.bar};
+        b1i_parts_begin(&s.parts, self->name, o.out, o.resume);
         code = dispatch(&s, words, count);
     }
     b1i_options_free(self, &o);

@@ -103,6 +103,9 @@ b1_status b1i_ab_settings(const char *text, const b1i_setting *base, b1i_setting
         }
         st = take(out, &text, &seen, err);
     }
+    b1_error why = {0};
+    if (st == B1_OK && !out->stack && (st = b1i_setting_format(out->weights, &why)) != B1_OK)
+        b1i_fail(err, st, "weights=%s", why.message);
     if (st != B1_OK) b1i_setting_free(out);
     return st;
 }

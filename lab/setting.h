@@ -30,8 +30,10 @@ void b1i_setting_free(b1i_setting *setting); /* a zeroed one is fine */
  * "steps", "profile"}, all of them always, null for NULL, and "deadline_ms" where there is one; a new reference, NULL:
  * no memory. */
 json_t *b1i_setting_json(const b1i_setting *setting);
-/* B1_IO with a sentence: a key is missing, unknown, or of another type or range. */
+/* B1_IO with a sentence that names the key: it is missing, unknown, or its value is not what is allowed. */
 b1_status b1i_setting_read(const json_t *json, b1i_setting *out, b1_error *err);
+/* B1_ARGUMENT with the list: batchone has no such format of weights. NULL is as-is. A stack may have others. */
+b1_status b1i_setting_format(const char *weights, b1_error *err);
 b1_status b1i_setting_copy(const b1i_setting *from, b1i_setting *out, b1_error *err);
 /* 16 hex digits: the beginning of the SHA-256 of the JSON (keys sorted, compact) and of the binary's own SHA-256. */
 enum { B1I_SETTING_ID = 17 };

@@ -209,7 +209,7 @@ static void a_plan_that_was_changed_is_refused(void **state)
         json_t *other = json_deep_copy(json);
         json_object_update(other, change);
         json_dump_file(other, path, 0);
-        if (b1i_ab_read(out, &plan, &err) != B1_IO) fail_msg("%s is taken", changes[i]);
+        if (b1i_ab_read(out, &plan, &err) != B1_ARGUMENT) fail_msg("%s is taken", changes[i]);
         json_dump_file(json, path, 0);
         json_decref(json);
         json_decref(other);

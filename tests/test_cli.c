@@ -186,6 +186,7 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"bench|MODEL|--weights|q4_0", 2, "--weights"},
         {"bench|MODEL|--executor|fused,warp", 2, "warp"},
         {"bench|MODEL|--json|/no/such/folder/x.json", 1, "/no/such/folder/x.json"},
+        {"bench|MODEL|--json", 2, "a value must follow, FILE|-: --json"},
         {"study", 2, "--out"},
         {"study|--out|/no/such/folder/x", 2, "--models"},
         {"study|--out|/no/such/folder/x|--models|no-such-shape|--synthetic", 2, "no-such-shape"},
@@ -193,7 +194,37 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"study|--out|/tmp|--models|MODEL|--device|cpu", 2, "/tmp is there already"},
         {"study|--out|x|--models|MODEL|--batch|9", 2, "9"},
         {"study|run|--out|/tmp", 2, "--cell"},
-        {"study|run|--cell|aa|--out|/tmp", 1, "plan.json"},
+        {"study|run|--cell|aa|--out|/tmp", 2, "plan.json"},
+        {"study|plan|--list|/no/such/folder", 2, "/no/such/folder has no plan of a study"},
+        {"study|collect|/no/such/folder", 2, "there is no /no/such/folder"},
+        {"study|emit|slurm|/no/such/folder", 2, "/no/such/folder has no plan"},
+        {"study|--resume|--out|/tmp", 2, "/tmp has no plan of a study"},
+        {"study|--plan|/no/such/file|--device|cpu|--out|x", 2, "/no/such/file"},
+        {"study|--plan|MODEL|--device|cpu|--out|x", 2, "is a directory"},
+        {"study|-o|EMPTY|--models|MODEL", 2, "study: --out is empty: expected DIR"},
+        {"study|--out|x|--models|/no/such/model", 2, "\"/no/such/model\" is no file"},
+        {"study|--out|x|--models|llama-3.2-1b|--weights|zzz", 2, "zzz: no weight format has this name; there are f32"},
+        {"study|--out|x|--models|MODEL|--weights|q4_0", 2, "--weights q4_0 is for built-in shapes"},
+        {"study|--out|x|--models|llama-3.2-1b|--weights|as-is,bf16", 2, "as-is and bf16 are the same"},
+        {"study|--out|x|--models|MODEL|--batch|1,2,1", 2, "--batch: 1 is given twice"},
+        {"study|--out|x|--models|MODEL,MODEL", 2, "is given twice"},
+        {"study|--out|x|--models|MODEL|--device|cpu|--executors|fused,fused", 2, "fused is given twice"},
+        {"study|--out|x|--models|MODEL|--device|cpu|--stack|a|--stack|a", 2, "planned twice"},
+        {"study|plan|--out|x|--models|MODEL|--cell|aa", 2, "--cell has no meaning for \"study plan\""},
+        {"study|plan|--out|x|--models|MODEL|--hosts|h", 2, "--hosts has no meaning for \"study plan\""},
+        {"study|plan|--list|/tmp|--out|x", 2, "--out has no meaning for \"study plan --list DIR\""},
+        {"study|run|--cell|aa|--out|/tmp|--sessions|2", 2, "--sessions has no meaning for \"study run\""},
+        {"study|--out|x|--models|MODEL|--cell|aa", 2, "--cell has no meaning for \"study\""},
+        {"study|--out|x|--plan|y|--contexts|128", 2, "--contexts has no meaning for \"study --plan FILE\""},
+        {"study|--resume|--out|x|--warmup|0", 2, "--warmup has no meaning for \"study --resume without --models\""},
+        {"study|collect|/tmp|--out|x", 2, "--out has no meaning for \"study collect\""},
+        {"study|emit|slurm|/tmp|--json", 2, "--json has no meaning for \"study emit\""},
+        {"ab|--model|llama-3.2-1b|--device|cpu|--a|weights=zzz|--b|threads=1|--out|x", 2,
+         "--a: weights=zzz: no weight"},
+        {"ab|-o|EMPTY", 2, "ab: --out is empty"},
+        {"ab|plan|--list|/no/such/folder", 2, "/no/such/folder has no plan of an A/B"},
+        {"ab|run|--session|aa|--out|/no/such/folder", 2, "has no plan of an A/B"},
+        {"report|/tmp|--out|EMPTY", 2, "report: --out is empty"},
         {"study|emit|cron|/tmp", 2, "cron"},
         {"study|gather", 2, "collect"},
         {"ceiling|--threads|2", 2, "--threads"},
@@ -236,6 +267,29 @@ static void wrong_usage_is_named_on_stderr(void **state)
         assert_string_equal(e.out, "");
         assert_non_null(strstr(e.err, cases[i].culprit));
         assert_in_range(lines, 1, 3);
+        drop(&e);
+    }
+}
+
+/* What was planned and not measured is no run for a report: the sentence names the command that completes it. */
+static void an_incomplete_run_says_how_to_go_on(void **state)
+{
+    (void)state;
+    static const char *const plans[][2] = {
+        {"study|plan|--models|MODEL|--contexts|8", "\"batchone study --resume --out DIR\" completes it"},
+        {"ab|plan|--model|MODEL|--context|8|--a|threads=1|--b|threads=2",
+         "\"batchone ab --resume --out DIR\" completes it"}};
+    for (int i = 0; i < 2; i++) {
+        char words[400];
+        snprintf(words, sizeof words, "%s|--device|cpu|--out|%s/planned-%d", plans[i][0], folder, i);
+        ended e = command(words, "");
+        assert_string_equal(e.err, "");
+        assert_int_equal(e.code, 0);
+        drop(&e);
+        snprintf(words, sizeof words, "report|%s/planned-%d|--out|%s/page.html", folder, i, folder);
+        e = command(words, "");
+        assert_int_equal(e.code, 1);
+        assert_non_null(strstr(e.err, plans[i][1]));
         drop(&e);
     }
 }
@@ -713,6 +767,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_usage_is_named_on_stderr),
+        cmocka_unit_test(an_incomplete_run_says_how_to_go_on),
         cmocka_unit_test(help_goes_to_stdout),
         cmocka_unit_test(run_prints_its_document),
         cmocka_unit_test(run_stops_where_it_shall),

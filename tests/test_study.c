@@ -63,24 +63,65 @@ static void a_setting_is_its_json(void **state)
     b1i_setting_free(&copy);
 }
 
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
 static void a_setting_that_is_none_is_refused(void **state)
 {
     (void)state;
-    static const char *const changes[] = {
-        "{\"context\":0}", "{\"context\":\"64\"}", "{\"batch\":9}",           "{\"threads\":-1}", "{\"model\":\"\"}",
-        "{\"steps\":0}",   "{\"device\":\"gpu\"}", "{\"device\":\"auto\"}",   "{\"extra\":1}",    "{\"stack\":\"x\"}",
-        "{\"weights\":4}", "{\"deadline_ms\":0}",  "{\"deadline_ms\":\"1\"}", "{\"session\":-1}",
+    static const struct {
+        const char *change, *says;
+    } changes[] = {
+        {"{\"context\":0}", "\"context\" is 0: it must be a whole number from 1 to 10000000"},
+        {"{\"context\":\"64\"}", "\"context\" is \"64\": it must be a whole number"},
+        {"{\"context\":9223372036854775807}", "from 1 to 10000000"},
+        {"{\"batch\":9}", "\"batch\" is 9: it must be a whole number from 1 to 8"},
+        {"{\"threads\":-1}", "\"threads\" is -1"},
+        {"{\"threads\":1.5}", "\"threads\" is 1.5"},
+        {"{\"model\":\"\"}", "\"model\" is \"\": it must be not empty"},
+        {"{\"model\":null}", "\"model\" is null: it must be a text"},
+        {"{\"executor\":\"a\\u0007\"}", "without control characters"},
+        {"{\"steps\":0}", "\"steps\" is 0"},
+        {"{\"device\":\"gpu\"}", "\"device\" is \"gpu\": it must be cpu or cuda:N"},
+        {"{\"device\":\"auto\"}", "cuda:N"},
+        {"{\"contexts\":1}", "\"contexts\" is no key of a setting; there are model, synthetic"},
+        {"{\"stack\":\"x\"}", "one of them must be null"},
+        {"{\"weights\":4}", "\"weights\" is 4: it must be a text or null"},
+        {"{\"profile\":1}", "\"profile\" is 1: it must be true or false"},
+        {"{\"deadline_ms\":0}", "\"deadline_ms\" is 0: it must be a number above 0"},
+        {"{\"deadline_ms\":\"1\"}", "\"deadline_ms\""},
+        {"{\"session\":-1}", "\"session\""},
     };
     b1i_setting s = setting_of("fused", 64), read;
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        json_t *json = b1i_setting_json(&s), *change = json_loads(changes[i], 0, NULL);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        json_t *json = b1i_setting_json(&s), *change = json_loads(changes[i].change, 0, NULL);
         json_object_update(json, change);
-        if (b1i_setting_read(json, &read, &err) != B1_IO) fail_msg("%s is a setting", changes[i]);
-        json_object_del(json, "warmup");
-        assert_int_equal(b1i_setting_read(json, &read, &err), B1_IO);
+        if (b1i_setting_read(json, &read, &err) != B1_IO) fail_msg("%s is a setting", changes[i].change);
+        HAS(changes[i].says);
         json_decref(json);
         json_decref(change);
     }
+    json_t *json = b1i_setting_json(&s), *list = json_array();
+    json_object_del(json, "warmup");
+    assert_int_equal(b1i_setting_read(json, &read, &err), B1_IO);
+    HAS("\"warmup\" is missing");
+    assert_int_equal(b1i_setting_read(list, &read, &err), B1_IO);
+    char long_one[200] = "";
+    for (int i = 0; i < 60; i++) strcat(long_one, "é"); /* cut between two characters */
+    json_object_set_new(json, "synthetic", json_string(long_one));
+    assert_int_equal(b1i_setting_read(json, &read, &err), B1_IO);
+    HAS("é…: it must be true or false");
+    json_decref(json);
+    json_decref(list);
+}
+
+static void a_format_has_a_name(void **state)
+{
+    (void)state;
+    OK(b1i_setting_format(NULL, &err));
+    OK(b1i_setting_format("q4_1", &err));
+    assert_int_equal(b1i_setting_format("zzz", &err), B1_ARGUMENT);
+    HAS("zzz: no weight format has this name; there are ");
+    HAS("q4_1");
 }
 
 /* ---- modes ---- */
@@ -275,6 +316,47 @@ static void a_plan_is_a_matrix_and_is_kept(void **state)
     HAS("--device");
 }
 
+/* A file of cells that is wrong says where, and what would be right. */
+static void a_file_that_is_no_plan_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change, *says;
+    } changes[] = {
+        {"{\"context\":0}", "by-hand-bad.json: cell 2 of 2: \"context\" is 0: it must be a whole number from 1"},
+        {"{\"weights\":\"zzz\"}", "cell 2 of 2: \"weights\": zzz: no weight format has this name; there are "},
+        {"{\"executor\":\"warp\"}", "cell 2 of 2: \"executor\" is \"warp\": on cpu there are "},
+        {"{\"device\":\"cuda:1\"}", "cell 2 of 2: \"device\" is \"cuda:1\", and --device is cpu"},
+        {"{\"context\":64}", "cell 2 of 2: it is planned twice: "},
+    };
+    const char *file = at("by-hand-bad.json");
+    b1i_study_options o = options_of(at("never-made"));
+    b1i_setting s = setting_of("fused", 64);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        json_t *other = b1i_setting_json(&s), *change = json_loads(changes[i].change, 0, NULL);
+        json_object_update(other, change);
+        json_t *plan = json_pack("{s:[o,o]}", "cells", b1i_setting_json(&s), other);
+        assert_int_equal(json_dump_file(plan, file, 0), 0);
+        assert_int_equal(b1i_study_plan_file(file, &o, &err), B1_ARGUMENT);
+        HAS(changes[i].says);
+        json_decref(plan);
+        json_decref(change);
+    }
+    json_t *none = json_pack("{s:{}}", "cells");
+    assert_int_equal(json_dump_file(none, file, 0), 0);
+    json_decref(none);
+    assert_int_equal(b1i_study_plan_file(file, &o, &err), B1_ARGUMENT);
+    HAS("has no cells");
+    assert_int_equal(truncate(file, 4), 0);
+    assert_int_equal(b1i_study_plan_file(file, &o, &err), B1_ARGUMENT);
+    HAS("no valid JSON");
+    assert_int_equal(b1i_study_plan_file(at("no-such-file"), &o, &err), B1_ARGUMENT);
+    HAS("no-such-file");
+    listed l = {.count = 0};
+    assert_int_equal(b1i_study_each(at("never-made"), list_one, &l, &err), B1_ARGUMENT);
+    HAS("has no plan of a study");
+}
+
 static void a_plan_that_was_changed_is_refused(void **state)
 {
     (void)state;
@@ -285,7 +367,7 @@ static void a_plan_that_was_changed_is_refused(void **state)
     json_t *setting = json_object_get(json_array_get(json_object_get(plan, "cells"), 0), "setting");
     json_object_set_new(setting, "context", json_integer(33));
     json_dump_file(plan, at("changed/plan.json"), 0);
-    assert_int_equal(b1i_study_run_all(&o, &err), B1_IO);
+    assert_int_equal(b1i_study_run_all(&o, &err), B1_ARGUMENT);
     HAS("its setting and binary give");
     json_object_set_new(plan, "binary_sha256", json_string("aa"));
     json_object_set_new(plan, "cells", json_array());
@@ -294,7 +376,8 @@ static void a_plan_that_was_changed_is_refused(void **state)
     HAS("another build");
     json_object_set_new(plan, "more", json_array());
     json_dump_file(plan, at("changed/plan.json"), 0);
-    assert_int_equal(b1i_study_run_all(&o, &err), B1_IO);
+    assert_int_equal(b1i_study_run_all(&o, &err), B1_ARGUMENT);
+    HAS("or unknown");
     json_decref(plan);
 }
 
@@ -820,10 +903,12 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_setting_is_its_json),
         cmocka_unit_test(a_setting_that_is_none_is_refused),
+        cmocka_unit_test(a_format_has_a_name),
         cmocka_unit_test(planted_modes_are_found),
         cmocka_unit_test(noise_has_one_mode),
         cmocka_unit_test(a_cell_appears_whole_or_not_at_all),
         cmocka_unit_test(a_plan_is_a_matrix_and_is_kept),
+        cmocka_unit_test(a_file_that_is_no_plan_is_refused),
         cmocka_unit_test(a_plan_that_was_changed_is_refused),
         cmocka_unit_test(a_study_in_parts_holds),
         cmocka_unit_test(what_does_not_follow_is_found),

@@ -6,6 +6,7 @@
 #include "lab/report.h"
 
 #include "lab/evidence.h"
+#include "lab/files.h"
 #include "lab/report/gnuplot.h"
 #include "lab/report/page.h"
 
@@ -157,6 +158,20 @@ static void first_line(void *user, const char *line)
     if (!first[0]) snprintf(first, 512, "%s", line);
 }
 
+/* What goes on with a run that is not complete. */
+static const char *how_to_resume(const char *directory)
+{
+    static const char *const commands[][2] = {{"batchone.study-plan/1", "batchone study --resume --out DIR"},
+                                              {"batchone.ab-plan/1", "batchone ab --resume --out DIR"}};
+    const char *how = "batchone lab … --resume --out DIR";
+    json_t *plan = NULL;
+    if (b1i_lab_read_json(directory, "plan.json", &plan, NULL) != B1_OK) return how;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(b1i_lab_text_at(plan, "schema"), commands[i][0]) == 0) how = commands[i][1];
+    json_decref(plan);
+    return how;
+}
+
 static b1_status check_run(const char *directory, b1_error *err)
 {
     char line[512] = "";
@@ -167,12 +182,13 @@ static b1_status check_run(const char *directory, b1_error *err)
     case b1i_evidence_none:
         return b1i_fail(err, B1_IO, "%s: there is no such directory", directory);
     case b1i_evidence_incomplete:
-        return b1i_fail(err, B1_IO, "%s: is an incomplete run; \"batchone lab … --resume\" completes it", directory);
+        return b1i_fail(err, B1_IO, "%s: is an incomplete run; \"%s\" completes it", directory,
+                        how_to_resume(directory));
     case b1i_evidence_failed:
         return b1i_fail(err, B1_IO, "%s: is a run that failed, and has no numbers; its failed.json says why",
                         directory);
     default:
-        return b1i_fail(err, B1_IO, "%s: is no run of \"batchone lab\"", directory);
+        return b1i_fail(err, B1_IO, "%s: is no run of \"batchone lab\", \"study\" or \"ab\"", directory);
     }
     b1_status st = b1i_evidence_verify(directory, first_line, line, &holds, err);
     if (st != B1_OK || holds) return st;

@@ -47,10 +47,7 @@ void b1i_ab_free(b1i_ab_planned *plan)
 
 /* ---- reading ---- */
 
-static b1_status no_plan(const char *why, b1_error *err)
-{
-    return b1i_fail(err, B1_IO, "plan.json: is no plan of an A/B: %s", why);
-}
+static b1_status no_plan(const char *why, b1_error *err) { return b1i_fail(err, B1_IO, "plan.json: %s", why); }
 
 static b1_status read_session(b1i_ab_planned *plan, size_t at, const json_t *cell, b1_error *err)
 {
@@ -76,15 +73,20 @@ static b1_status read_plan(b1i_ab_planned *plan, b1_error *err)
     json_int_t seed;
     int launch_only, sessions;
     b1_status st;
+    if (strcmp(b1i_lab_text_at(plan->json, "schema"), "batchone.ab-plan/1") != 0)
+        return no_plan("its schema is not batchone.ab-plan/1", err);
     if (json_unpack(plan->json, "{s:s,s:s,s:s,s:s,s:s,s:{s:i,s:i,s:I!},s:o,s:o,s:b,s:o}", "schema", &schema, "run",
                     &plan->run, "device", &plan->device, "device_name", &plan->device_name, "binary_sha256",
                     &plan->binary, "options", "sessions", &sessions, "resamples", &plan->resamples, "seed", &seed, "a",
                     &arms[0], "b", &arms[1], "launch_only", &launch_only, "cells", &cells) != 0)
         return no_plan("a key is missing, or of another type", err);
-    if (strcmp(schema, "batchone.ab-plan/1") != 0) return no_plan("its schema is another", err);
     plan->launch_only = launch_only;
     plan->seed = (uint64_t)seed;
-    for (int i = 0; i < 2; i++) B1I_TRY(b1i_setting_read(arms[i], &plan->arms[i], err));
+    for (int i = 0; i < 2; i++) {
+        b1_error why = {0};
+        st = b1i_setting_read(arms[i], &plan->arms[i], &why);
+        if (st != B1_OK) return b1i_fail(err, st, "plan.json: \"%s\": %s", ARMS[i], why.message);
+    }
     if (plan->resamples < 1 || sessions < 1 || (size_t)sessions != json_array_size(cells) ||
         strcmp(plan->device, plan->arms[0].device) != 0 || strcmp(plan->device, plan->arms[1].device) != 0)
         return no_plan("its sessions are not as many as it says, or a device is another", err);
@@ -98,9 +100,12 @@ fail:
 
 b1_status b1i_ab_read(const char *directory, b1i_ab_planned *out, b1_error *err)
 {
+    b1_error why = {0};
     *out = (b1i_ab_planned){0};
-    b1_status st = b1i_lab_read_json(directory, "plan.json", &out->json, err);
-    if (st == B1_OK) st = read_plan(out, err);
-    if (st != B1_OK) b1i_ab_free(out);
-    return st;
+    b1_status st = b1i_lab_read_json(directory, "plan.json", &out->json, &why);
+    if (st == B1_OK) st = read_plan(out, &why);
+    if (st == B1_OK) return st;
+    b1i_ab_free(out);
+    if (st == B1_IO) return b1i_fail(err, B1_ARGUMENT, "%s has no plan of an A/B: %s", directory, why.message);
+    return b1i_fail(err, st, "%s", why.message);
 }

@@ -69,33 +69,38 @@ b1i_device b1i_study_device(const char *name)
     return b1i_device_at(sscanf(name, "cuda:%d", &ordinal) == 1 ? ordinal : B1I_DEVICE_CPU);
 }
 
-b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_error *err)
+static b1_status read_plan(const char *directory, b1i_study_planned *out, b1_error *err)
 {
     b1_status st;
     const char *schema, *version;
     json_t *cells, *options, *name, *uuid;
-    *out = (b1i_study_planned){0};
     B1I_TRY(b1i_lab_read_json(directory, "plan.json", &out->json, err));
+    if (strcmp(b1i_lab_text_at(out->json, "schema"), B1I_STUDY_PLAN) != 0)
+        return b1i_fail(err, B1_IO, "plan.json: the schema is \"%.60s\", not " B1I_STUDY_PLAN,
+                        b1i_lab_text_at(out->json, "schema"));
     if (json_unpack(out->json, "{s:s,s:s,s:s,s:o,s:o,s:s,s:s,s:o,s:o!}", "schema", &schema, "run", &out->run, "device",
                     &out->device, "device_name", &name, "gpu_uuid", &uuid, "version", &version, "binary_sha256",
-                    &out->binary, "options", &options, "cells", &cells) != 0) {
-        st = b1i_fail(err, B1_IO, "%s/plan.json is no plan of a study: a key is missing, of another type, or unknown",
-                      directory);
-        goto fail;
-    }
+                    &out->binary, "options", &options, "cells", &cells) != 0)
+        return b1i_fail(err, B1_IO, "plan.json: a key is missing, of another type, or unknown");
     out->where = b1i_study_device(out->device);
     out->device_name = json_string_value(name);
     out->uuid = json_string_value(uuid);
-    if (strcmp(schema, B1I_STUDY_PLAN) != 0 || !json_is_array(cells) || !json_is_object(options)) {
-        st = b1i_fail(err, B1_IO, "%s/plan.json: the schema is \"%.60s\", not " B1I_STUDY_PLAN ", or it has no cells",
-                      directory, schema);
-        goto fail;
-    }
+    if (!json_is_array(cells) || !json_is_object(options))
+        return b1i_fail(err, B1_IO, "plan.json: it has no cells or no options");
     for (size_t i = 0; i < json_array_size(cells); i++) B1I_TRY(read_cell(out, json_array_get(cells, i), i, err));
-    return B1_OK;
 fail:
-    b1i_study_plan_free(out);
     return st;
+}
+
+b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_error *err)
+{
+    b1_error why = {0};
+    *out = (b1i_study_planned){0};
+    b1_status st = read_plan(directory, out, &why);
+    if (st == B1_OK) return st;
+    b1i_study_plan_free(out);
+    if (st == B1_IO) return b1i_fail(err, B1_ARGUMENT, "%s has no plan of a study: %s", directory, why.message);
+    return b1i_fail(err, st, "%s", why.message);
 }
 
 int b1i_study_plan_find(const b1i_study_planned *plan, const char *id)
@@ -168,9 +173,12 @@ static b1_status take(maker *m, b1i_setting *setting, b1_error *err)
     b1_status st = b1i_setting_id(setting, m->binary, id, err);
     if (st != B1_OK) return st;
     if (b1i_study_plan_find(&m->plan, id) >= 0)
-        return b1i_fail(err, B1_ARGUMENT, "two cells of the plan are the same: %s %s %s at %d", setting->model,
-                        setting->executor ? setting->executor : setting->stack,
-                        setting->weights ? setting->weights : "as-is", setting->context);
+        return b1i_fail(
+            err, B1_ARGUMENT, "it is planned twice: %s %s %s at context %d, batch %d, session %d", setting->model,
+            setting->executor ? setting->executor
+            : setting->stack  ? setting->stack
+                              : "without executor",
+            setting->weights ? setting->weights : "as-is", setting->context, setting->batch, setting->session);
     return add(&m->plan, id, setting, err);
 }
 
@@ -346,24 +354,68 @@ fail:
     return st;
 }
 
-/* The cells of a file: settings, or entries of a plan.json that have one. */
-static b1_status take_file(maker *m, const json_t *cells, b1_error *err)
+/* What a plan that is made by hand may have wrong, though a plan that is there keeps it. */
+static b1_status check_names(const b1i_setting *s, b1_error *err)
 {
-    b1_status st;
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *entry = json_array_get(cells, i), *within = json_object_get(entry, "setting");
-        b1i_setting setting;
-        b1_error why = {0};
-        st = b1i_setting_read(within ? within : entry, &setting, &why);
-        if (st == B1_IO) return b1i_fail(err, B1_ARGUMENT, "cell %zu of the plan: %s", i, why.message);
-        if (st == B1_OK && strcmp(setting.device, m->options->device.name) != 0)
-            st = b1i_fail(&why, B1_ARGUMENT, "cell %zu of the plan is for %s; --device is %s", i, setting.device,
-                          m->options->device.name);
-        if (st == B1_OK) st = take(m, &setting, &why);
-        b1i_setting_free(&setting);
-        if (st != B1_OK) return b1i_fail(err, st, "%s", why.message);
+    const bool gpu = strcmp(s->device, "cpu") != 0;
+    char list[400] = "";
+    b1_error why = {0};
+    if (s->stack) return B1_OK; /* it may have other formats, and no executor */
+    b1_status st = b1i_setting_format(s->weights, &why);
+    if (st != B1_OK) return b1i_fail(err, st, "\"weights\": %s", why.message);
+    if (!s->executor || b1i_executor_on(s->executor, gpu)) return B1_OK;
+    for (int i = 0; b1_executor_name(i); i++) {
+        size_t used = strlen(list);
+        if ((strcmp(b1_executor_device(i), "cuda") == 0) == gpu)
+            (void)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", b1_executor_name(i));
     }
-    return m->plan.count ? B1_OK : b1i_fail(err, B1_ARGUMENT, "the plan has no cells");
+    return b1i_fail(err, B1_ARGUMENT, "\"executor\" is \"%s\": on %s there are %s", s->executor, s->device, list);
+}
+
+static b1_status take_entry(maker *m, const json_t *entry, b1_error *err)
+{
+    const json_t *within = json_object_get(entry, "setting");
+    b1i_setting setting;
+    b1_status st;
+    B1I_TRY(b1i_setting_read(within ? within : entry, &setting, err));
+    if (strcmp(setting.device, m->options->device.name) != 0)
+        st = b1i_fail(err, B1_ARGUMENT, "\"device\" is \"%s\", and --device is %s", setting.device,
+                      m->options->device.name);
+    if (st == B1_OK) st = check_names(&setting, err);
+    if (st == B1_OK) st = take(m, &setting, err);
+fail:
+    b1i_setting_free(&setting);
+    return st;
+}
+
+/* The cells of a file: settings, or entries of a plan.json that have one. */
+static b1_status take_file(maker *m, const char *file, const json_t *cells, b1_error *err)
+{
+    if (!json_array_size(cells))
+        return b1i_fail(err, B1_ARGUMENT, "%s has no cells: expected {\"cells\": [a setting, …]}", file);
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        b1_error why = {0};
+        b1_status st = take_entry(m, json_array_get(cells, i), &why);
+        if (st != B1_OK)
+            return b1i_fail(err, st == B1_IO ? B1_ARGUMENT : st, "%s: cell %zu of %zu: %s", file, i + 1,
+                            json_array_size(cells), why.message);
+    }
+    return B1_OK;
+}
+
+/* A file that is named is a part of the command: one that is missing or no plan is no other mistake than an option. */
+static b1_status read_document(const char *file, json_t **document, b1_error *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    b1_error why = {0};
+    b1_status st;
+    B1I_TRY(b1i_read_file(file, (size_t)1 << 30, &text, &bytes, &why));
+    B1I_TRY(b1i_lab_parse(text, bytes, file, document, &why));
+fail:
+    b1i_free(text);
+    if (st == B1_OK) return st;
+    return b1i_fail(err, st == B1_MODEL || st == B1_IO ? B1_ARGUMENT : st, "%s", why.message);
 }
 
 b1_status b1i_study_plan_file(const char *file, const b1i_study_options *options, b1_error *err)
@@ -371,16 +423,12 @@ b1_status b1i_study_plan_file(const char *file, const b1i_study_options *options
     b1_status st;
     maker m = {.options = options};
     json_t *document = NULL;
-    char *text = NULL;
-    size_t bytes;
-    B1I_TRY(b1i_read_file(file, (size_t)1 << 30, &text, &bytes, err));
-    B1I_TRY(b1i_lab_parse(text, bytes, file, &document, err));
+    B1I_TRY(read_document(file, &document, err));
     if (!(m.note = json_object())) B1I_TRY(b1i_fail_memory(err, 64));
     B1I_TRY(hash_of(options->executable, m.binary, err));
-    B1I_TRY(take_file(&m, json_object_get(document, "cells"), err));
+    B1I_TRY(take_file(&m, file, json_object_get(document, "cells"), err));
     B1I_TRY(write_plan(&m, err));
 fail:
-    b1i_free(text);
     json_decref(document);
     json_decref(m.note);
     b1i_study_plan_free(&m.plan);

@@ -24,7 +24,7 @@ typedef struct b1i_study_planned {
     size_t count, room;
 } b1i_study_planned;
 
-/* B1_IO: what is wrong with it; also where an id is not that of its setting. */
+/* B1_ARGUMENT: the directory has none, or what is wrong with it; also where an id is not that of its setting. */
 b1_status b1i_study_plan_read(const char *directory, b1i_study_planned *out, b1_error *err);
 void b1i_study_plan_free(b1i_study_planned *plan);
 /* −1: none. */
