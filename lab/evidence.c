@@ -89,7 +89,10 @@ static b1_status open_directory(const char *directory, b1i_evidence **out, b1_er
     else if (e->fd < 0)
         st = b1i_fail(err, B1_IO, "%s cannot be opened: %s", directory, strerror(errno));
     else if (flock(e->fd, LOCK_EX | LOCK_NB) != 0)
-        st = b1i_fail(err, B1_ARGUMENT, "%s is being written by another run", directory);
+        st = b1i_fail(err, B1_ARGUMENT,
+                      "%s is being written by another run, or a cell of one that was killed is still running: try "
+                      "again when it has ended",
+                      directory);
     if (st != B1_OK) {
         b1i_evidence_close(e);
         return st;

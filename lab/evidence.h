@@ -36,7 +36,7 @@ b1i_evidence_state b1i_evidence_look(const char *directory);
 
 /* Makes the directory, which must not exist. */
 b1_status b1i_evidence_create(const char *directory, b1i_evidence **out, b1_error *err);
-/* Opens an incomplete one: leftover temporary files go. B1_ARGUMENT: it is none. */
+/* Opens an incomplete one: leftover temporary files go. B1_ARGUMENT: it is none, or another process holds its lock. */
 b1_status b1i_evidence_resume(const char *directory, b1i_evidence **out, b1_error *err);
 void b1i_evidence_close(b1i_evidence *evidence); /* NULL is fine; seals nothing */
 const char *b1i_evidence_directory(const b1i_evidence *evidence);

@@ -2,7 +2,8 @@
  *
  * A pass over what a directory has planned, cells of a study or sessions of an A/B: each that is not there yet in a
  * fresh process of this command. What is there decides what is left to do. Whoever starts the processes holds the
- * directory's lock; those that measure take none, so that they may run anywhere.
+ * directory's lock, and they with it, so that none is joined by another that outlived its pass; those that are started
+ * elsewhere take none, so that they may run anywhere.
  */
 #ifndef LAB_STUDY_PASS_H
 #define LAB_STUDY_PASS_H

@@ -4,14 +4,21 @@
  *
  * The system's killer for lack of memory says nothing to its victim's parent but SIGKILL: its counter tells it from
  * another's kill.
+ *
+ * A process inherits the lock of the directory, and so does all that it starts, such as a stack in a group of its own:
+ * the lock belongs to the open file, and is free when the last of them has ended. What outlives this process, because
+ * that was killed, measures alone to its end.
  */
 #include "lab/study/process.h"
 
+#include "lab/evidence_room.h"
 #include "lab/study/child.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHELL_SIGNALS = 128, SIGNALS_MOST = 32, STDERR_KEPT = 400 };
 static const uint64_t look_ns = 250000000, tick_ns = 1000000000, end_ns = 10000000000;
@@ -131,7 +138,10 @@ b1_status b1i_process_run(b1i_evidence *e, const char *name, const char *const *
     *out = (b1i_process_result){.status = "failed"};
     if (!line) return b1i_fail_memory(err, 64);
     uint64_t began = b1i_now_ns(), kills = oom_kills();
-    st = b1i_child_start(&child, line, "", &why);
+    const int lock = dup(e->fd); /* unlike e->fd it stays open in the process */
+    st = lock < 0 ? b1i_fail(&why, B1_SYSTEM, "it could not be given the lock of its directory: %s", strerror(errno))
+                  : b1i_child_start(&child, line, "", &why);
+    if (lock >= 0) close(lock);
     b1i_free(line);
     if (st == B1_MEMORY) B1I_TRY(b1i_fail(err, st, "%s", why.message));
     if (st != B1_OK) {

@@ -22,7 +22,8 @@ typedef struct b1i_process_watch {
     void *user;
 } b1i_process_watch;
 
-/* Runs argv (NULL at its end; argv[0] a path) under the name `name` in the records. B1_CANCELLED: its group was ended;
+/* Runs argv (NULL at its end; argv[0] a path) under the name `name` in the records. It and all that it starts hold the
+ * directory's lock, also where this process is killed. B1_CANCELLED: its group was ended;
  * B1_MEMORY, B1_IO of the record. A program that cannot be started has failed. */
 b1_status b1i_process_run(b1i_evidence *evidence, const char *name, const char *const *argv,
                           const b1i_process_watch *watch, b1i_process_result *out, b1_error *err);
