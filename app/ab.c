@@ -128,9 +128,9 @@ static void print_rigs(const json_t *analysis)
     const json_t *rigs = json_object_get(analysis, "rigs");
     for (size_t i = 0; i < json_array_size(rigs); i++) {
         const json_t *rig = json_array_get(rigs, i);
-        printf("rig %zu (%s, %.12s, %zu sessions): %.4f", i + 1, b1i_lab_text_at(rig, "device_name"),
-               b1i_lab_text_at(rig, "binary_sha256"), json_array_size(json_object_get(rig, "numbers")),
-               b1i_lab_number_at(rig, "speedup"));
+        printf("rig %zu (%s %s, %.12s, %zu sessions): %.4f", i + 1, b1i_lab_text_at(rig, "device_name"),
+               b1i_lab_text_at(rig, "device_uuid"), b1i_lab_text_at(rig, "binary_sha256"),
+               json_array_size(json_object_get(rig, "numbers")), b1i_lab_number_at(rig, "speedup"));
         print_interval(rig, "interval");
         putchar('\n');
     }
@@ -287,9 +287,10 @@ static int finish(ab *s, b1_status st, b1_error *err)
 static int all(ab *s)
 {
     b1_error err = {0};
-    const bool begun = s->o->resume && s->o->out && !s->o->model; /* the plan that is there */
-    if (!begun && missing(s->o)) return usage(missing(s->o), NULL);
-    b1_status st = begun ? B1_OK : make_plan(s, &err);
+    const ab_options *o = s->o;
+    const bool begun = o->resume && o->out && !o->model && !o->a && !o->b; /* the plan that is there */
+    if (!begun && missing(o)) return usage(missing(o), NULL);
+    b1_status st = begun ? b1i_ab_same_draws(o->out, (int)o->resamples, (uint64_t)o->seed, &err) : make_plan(s, &err);
     if (st == B1_OK) st = b1i_ab_run_all(&s->run, &err);
     return finish(s, st, &err);
 }
@@ -312,8 +313,7 @@ static int dispatch(ab *s, const char *const *words, int count)
 
 static int run(const b1i_command *self, char **arguments)
 {
-    ab_options o = {
-        .context = CONTEXT_USUAL, .sessions = SESSIONS_USUAL, .resamples = B1I_AB_RESAMPLES, .warmup = 5, .steps = 30};
+    ab_options o = {.context = CONTEXT_USUAL, .sessions = SESSIONS_USUAL, .warmup = 5, .steps = 30};
     ab s = {.o = &o};
     const char *words[OPERANDS_MOST] = {NULL};
     int count, code = b1i_options_parse(self, arguments, &o, words, 0, OPERANDS_MOST, &count);

@@ -21,13 +21,14 @@
  * "median", "mean", "min", "max" (of the sessions' ratios), "order_effect" (geometric mean of the sessions that ran A
  * first over that of the others; null: there are none), "a_ms", "b_ms": {"mean", "median", "min", "max", "cv_within"
  * (median over sessions of a cell's), "cv_across" (null: one session)}, "verdicts": {"ok", "noisy", "drifting",
- * "throttled"} (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "a", "b" (of a stack its name and
- * version), "warmup", "numbers", "speedup", "interval"}], "verdict", "headline" (whether the verdict is ok), "message"}
- * and what every directory of evidence has.
+ * "throttled"} (how many arms), "rigs": [{"binary_sha256", "version", "device_name", "device_uuid" (null: the CPU has
+ * none), "a", "b" (of a stack its name and version), "warmup", "numbers", "speedup", "interval"}], "verdict",
+ * "headline" (whether the verdict is ok), "message"} and what every directory of evidence has.
  *
  * Verdicts, the first that holds: failed (a session could not measure both), rigs differ (sessions of several rigs:
  * never pooled, the figures are null and stand in "rigs"), kernels differ, kernels not compared (of launch_only), one
- * session, drifting (an arm had two levels or was throttled), ok.
+ * session, drifting (an arm had two levels or was throttled), ok. The message says why; of ok it is null, or that the
+ * order of the arms matters: order_effect is off by over 1 %, and its interval (b1i_bootstrap_t_difference) excludes 1.
  */
 #ifndef LAB_AB_H
 #define LAB_AB_H
@@ -37,8 +38,9 @@
 typedef struct b1i_ab_options {
     b1i_study_options run; /* out, device, executable, resume, … */
     b1i_setting a, b;      /* session 0 */
-    int sessions, resamples;
-    uint64_t seed;    /* 0: by the clock */
+    int sessions;
+    int resamples;    /* 0: B1I_AB_RESAMPLES, or those of a plan that is there */
+    uint64_t seed;    /* 0: by the clock, or that of a plan that is there */
     bool launch_only; /* A and B are said to differ only in launch; of batchone's own executors it is known */
 } b1i_ab_options;
 
@@ -52,8 +54,11 @@ char *b1i_ab_text(const b1i_setting *setting);
 /* Whether the two run the same kernels, as far as their names say it. */
 bool b1i_ab_launch_only(const b1i_setting *a, const b1i_setting *b);
 
-/* Makes the directory with plan.json and no session. B1_ARGUMENT: it exists. */
+/* Makes the directory with plan.json and no session. B1_ARGUMENT: it exists, and is not to be resumed or has another
+ * plan. */
 b1_status b1i_ab_plan(const b1i_ab_options *options, b1_error *err);
+/* B1_ARGUMENT: the plan of the directory has other resamples or another seed than these; 0: whatever it has. */
+b1_status b1i_ab_same_draws(const char *directory, int resamples, uint64_t seed, b1_error *err);
 /* Calls `say` with the id of each session of the plan, in order; `done`: it is there. */
 b1_status b1i_ab_each(const char *directory, void (*say)(void *user, const char *id, bool done), void *user,
                       b1_error *err);
@@ -67,9 +72,5 @@ b1_status b1i_ab_collect(const b1i_study_options *options, void (*say)(void *use
 
 /* analysis.json from plan and cells. */
 b1_status b1i_ab_analyse(const char *directory, json_t **out, b1_error *err);
-/* Checks each session that is there: its manifest, that it is of the plan, and that its figures follow from its
- * steps. *whole: every planned session is there. */
-b1_status b1i_ab_check(const char *directory, void (*say)(void *user, const char *line), void *user, bool *holds,
-                       bool *whole, b1_error *err);
 
 #endif

@@ -22,9 +22,10 @@
  *        "max_ms", "cv_within" (median of the cells'), "cv_across" (null: one), "tokens_per_s" (batch over t_obs)}],
  *        "weights": [expected against realised: {"model", "executor", "context", "threads", "batch", "weights",
  *        "against" (the group of bf16, or of the most bytes), "bytes_ratio" (W + K, with scales), "paper_ratio"
- * (against bf16 weights / 4 + K; of four-bit formats, else null), "speedup", "realised" (speedup / bytes_ratio)}],
+ * (against bf16 weights / 4 + K; of four-bit formats, else null), "speedup", "realised" (speedup / bytes_ratio),
+ *        "headline" (that of both groups, of more than one session each)}],
  *        "batch": [{"model", "executor", "weights", "context", "batch", "step_ratio" (t / t of batch 1), "throughput"
- *        (tokens a second over those of batch 1)}]}
+ *        (tokens a second over those of batch 1), "headline" (likewise)}]}
  *   manifest.json         seals it
  *
  * A cell that fails, does not fit or is refused is kept with its status and sentence; the others go on.

@@ -138,6 +138,22 @@ fail:
     return st;
 }
 
+/* The plan of a_plan_alternates_and_is_kept again, drawn otherwise. */
+static b1_status plan_drawn(const char *out, int resamples, uint64_t seed)
+{
+    b1i_setting base = base_of("cpu");
+    b1i_ab_options o = {.run = options_of(out), .sessions = 5, .resamples = resamples, .seed = seed};
+    b1_status st;
+    o.run.resume = true;
+    B1I_TRY(b1i_ab_settings("threads=1", &base, &o.a, &err));
+    B1I_TRY(b1i_ab_settings("threads=2", &base, &o.b, &err));
+    st = b1i_ab_plan(&o, &err);
+fail:
+    b1i_setting_free(&o.a);
+    b1i_setting_free(&o.b);
+    return st;
+}
+
 typedef struct ids {
     char id[16][B1I_SETTING_ID];
     int count, done;
@@ -183,6 +199,18 @@ static void a_plan_alternates_and_is_kept(void **state)
     HAS("another b");
     assert_int_equal(plan_with(out, "threads=1", "threads=2", 6, false, true), B1_ARGUMENT);
     HAS("number of sessions");
+    static const struct {
+        int resamples;
+        uint64_t seed;
+        const char *message;
+    } draws[] = {{0, 0, NULL}, {1000, 7, NULL}, {2000, 0, "1000 resamples"}, {0, 8, "the seed 7"}};
+    for (size_t i = 0; i < COUNT(draws); i++) {
+        b1_status st = b1i_ab_same_draws(out, draws[i].resamples, draws[i].seed, &err);
+        assert_int_equal(st, draws[i].message ? B1_ARGUMENT : B1_OK);
+        if (st != B1_OK) HAS(draws[i].message);
+        st = plan_drawn(out, draws[i].resamples, draws[i].seed);
+        assert_int_equal(st, draws[i].message ? B1_ARGUMENT : B1_OK);
+    }
     assert_int_equal(plan_with(at("none"), "", "", 0, false, false), B1_ARGUMENT);
     assert_int_equal(b1i_evidence_look(at("none")), b1i_evidence_none);
 }
@@ -228,6 +256,7 @@ typedef struct made {
     const char *status;  /* of arm b; NULL: ok */
     const char *verdict; /* of arm b; NULL: ok */
     const char *version; /* of the command */
+    const char *uuid;    /* of the device */
     const char *stack;   /* version of arm b's; NULL: it is batchone */
     const char *lost;    /* the session's process died so */
     const char *same;    /* "yes", "no": the kernels; NULL: not compared */
@@ -236,10 +265,11 @@ typedef struct made {
 static json_t *cell_by_hand(double ms, const made *m, bool b)
 {
     const char *status = b && m->status ? m->status : "ok", *ok = strcmp(status, "ok") == 0 ? "ok" : NULL;
-    return json_pack("{s:s,s:s,s:s?,s:o,s:o,s:f,s:s,s:s,s:s,s:o,s:{s:i}}", "model", "hand", "status", status, "verdict",
-                     ok && b && m->verdict ? m->verdict : ok, "message", ok ? json_null() : json_string("no room"),
-                     "t_obs_ms", ok ? json_real(ms) : json_null(), "cv", 0.01, "binary_sha256", "aa", "version",
-                     m->version ? m->version : "1", "device_name", "hand", "source",
+    return json_pack("{s:s,s:s,s:s?,s:o,s:o,s:f,s:s,s:s,s:s,s:s?,s:o,s:{s:i}}", "model", "hand", "status", status,
+                     "verdict", ok && b && m->verdict ? m->verdict : ok, "message",
+                     ok ? json_null() : json_string("no room"), "t_obs_ms", ok ? json_real(ms) : json_null(), "cv",
+                     0.01, "binary_sha256", "aa", "version", m->version ? m->version : "1", "device_name", "hand",
+                     "device_uuid", m->uuid, "source",
                      b && m->stack ? json_pack("{s:s,s:s,s:s}", "stack", "x", "version", m->stack, "command", "c")
                                    : json_string("batchone"),
                      "setting", "warmup", 2);
@@ -359,6 +389,9 @@ static void verdicts_are_the_first_that_holds(void **state)
     const made same[] = {{.a = 2, .b = 1, .same = "yes"}, {.a = 2.1, .b = 1, .same = "yes"}};
     const made differ[] = {{.a = 2, .b = 1, .same = "yes"}, {.a = 2, .b = 1, .same = "no"}};
     const made part[] = {{.a = 2, .b = 1, .same = "yes"}, {.a = 2, .b = 1}};
+    const made ordered[] = {{.a = 2.4, .b = 1},  {.a = 2, .b = 1},    {.a = 2.41, .b = 1},
+                            {.a = 2.01, .b = 1}, {.a = 2.39, .b = 1}, {.a = 1.99, .b = 1}};
+    expect("v", ordered, 6, false, "ok", "the order matters: A / B is 1.200 times");
     expect("v", one, 1, false, "one session", "next one");
     expect("v", two, 2, false, "ok", "");
     expect("v", bad, 3, false, "failed", "session 2: b: out_of_memory: no room");
@@ -388,6 +421,7 @@ static void rigs_are_never_pooled(void **state)
 {
     (void)state;
     const made versions[] = {{.a = 3, .b = 1}, {.a = 3, .b = 1}, {.a = 2, .b = 1, .version = "2"}};
+    const made cards[] = {{.a = 3, .b = 1, .uuid = "GPU-1"}, {.a = 2, .b = 1, .uuid = "GPU-2"}};
     const made stacks[] = {{.a = 3, .b = 1, .stack = "4"}, {.a = 2, .b = 1, .stack = "5"}};
     json_t *j = analysis_of("rigs", versions, 3, false), *rigs = json_object_get(j, "rigs");
     assert_string_equal(text(j, "verdict"), "rigs differ");
@@ -399,6 +433,7 @@ static void rigs_are_never_pooled(void **state)
     assert_int_equal(item(json_array_get(rigs, 1), "numbers", 0), 3);
     json_decref(j);
     expect("rigs", stacks, 2, false, "rigs differ", "2 rigs");
+    expect("rigs", cards, 2, false, "rigs differ", "2 rigs");
 }
 
 /* ---- measured ---- */
@@ -502,7 +537,21 @@ static void what_does_not_follow_is_found(void **state)
     forge("b.json", "binary_sha256", json_string("aa"));
     SAID("build");
     forge("b.json", "id", json_string("0000000000000000"));
+    SAID("is the cell");
+    forge("b.json", "setting", json_object());
     SAID("another setting");
+    forge("b.json", "device", json_string("cuda:0"));
+    SAID("its device");
+    forge("b.json", "device_name", json_string("a faster one"));
+    SAID("a faster one");
+    forge("b.json", "executor", json_string("persistent"));
+    SAID("its executor");
+    forge("b.json", "context", json_integer(4096));
+    SAID("its context");
+    forge("b.json", "batch", json_integer(4));
+    SAID("its batch");
+    forge("b.json", "source", json_pack("{s:s,s:s}", "stack", "x", "version", "1"));
+    SAID("the stack of its setting");
     forge("b.json", "version", json_string("0.0.0"));
     SAID("analysis.json");
     forge("a.json", "status", json_string("fine"));
@@ -517,6 +566,35 @@ static void what_does_not_follow_is_found(void **state)
     SAID("kernels");
     forge("b-profile.json", "sequence_sha256", json_string("aa"));
     SAID("kernels");
+}
+
+/* Sets the first rig's device_uuid, or takes it away, and mends the manifest. */
+static bool holds_with_uuid(json_t *uuid)
+{
+    const char *out = at("older");
+    json_t *analysis;
+    copy_run(sealed(), out);
+    OK(b1i_lab_read_json(out, "analysis.json", &analysis, &err));
+    json_t *rig = json_array_get(json_object_get(analysis, "rigs"), 0);
+    if (uuid)
+        json_object_set_new(rig, "device_uuid", uuid);
+    else
+        json_object_del(rig, "device_uuid");
+    char *path = b1i_lab_join(out, "analysis.json");
+    json_dump_file(analysis, path, 0);
+    b1i_free(path);
+    json_decref(analysis);
+    mend(out, "analysis.json");
+    return holds(out);
+}
+
+static void an_analysis_of_before_holds(void **state)
+{
+    (void)state;
+    if (emulated()) skip();
+    assert_false(holds_with_uuid(json_string("GPU-1")));
+    SAID("device_uuid");
+    if (!holds_with_uuid(NULL)) fail_msg("%s", said);
 }
 
 static void what_is_missing_or_more_is_found(void **state)
@@ -534,12 +612,15 @@ static void what_is_missing_or_more_is_found(void **state)
     snprintf(path, sizeof path, "%s/cells/0123456789abcdef", out);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_false(collected(out));
-    SAID("no session of the plan");
+    SAID("is not of the plan");
     assert_int_equal(rmdir(path), 0);
     snprintf(path, sizeof path, "%s/cells/%s", out, l.id[1]);
     remove_all(path);
+    snprintf(path, sizeof path, "%s/cells/%s.77.part", out, l.id[1]); /* of a process that was killed */
+    assert_int_equal(mkdir(path, 0700), 0);
     assert_false(collected(out));
-    SAID("not every planned session");
+    SAID("was not measured");
+    assert_null(strstr(said, "is not of the plan"));
     b1i_study_options o = options_of(out);
     OK(b1i_ab_run_session(&o, l.id[1], &err));
     if (!collected(out) || !holds(out)) fail_msg("%s", said);
@@ -627,8 +708,12 @@ static b1_status analyse_once(void)
 
 static b1_status check_once(void)
 {
-    bool all, whole;
-    return b1i_ab_check(at("sealed"), NULL, NULL, &all, &whole, &err);
+    b1i_ab_planned plan;
+    bool all;
+    b1_status st = b1i_ab_read(at("sealed"), &plan, &err);
+    if (st == B1_OK) st = b1i_ab_check(at("sealed"), &plan, NULL, NULL, &all, &err);
+    b1i_ab_free(&plan);
+    return st;
 }
 
 static void no_allocation_may_fail_unseen(void **state)
@@ -681,6 +766,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(rigs_are_never_pooled),
         cmocka_unit_test(sessions_run_in_processes_of_their_own),
         cmocka_unit_test(what_does_not_follow_is_found),
+        cmocka_unit_test(an_analysis_of_before_holds),
         cmocka_unit_test(what_is_missing_or_more_is_found),
         cmocka_unit_test(a_process_that_dies_is_a_session_with_the_reason),
         cmocka_unit_test(a_cancelled_one_is_resumed),

@@ -5,13 +5,17 @@
  * it measure a cell, or die as the environment tells it to.
  */
 #include "lab/modes.h"
+#include "lab/study/child.h"
 #include "lab/study/measure.h"
 #include "lab/study/plan.h"
 #include "tests/study_rig.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 
-#define HOW "B1_TEST_STUDY_HOW" /* what the process of a cell shall do */
+#define HOW     "B1_TEST_STUDY_HOW"  /* what the process of a cell shall do */
+#define HOME_OF "B1_TEST_STUDY_HOME" /* where it leaves its number */
 
 /* ---- settings ---- */
 
@@ -495,6 +499,16 @@ static void what_does_not_follow_is_found(void **state)
     SAID("session");
     forge("executor", json_string("persistent"));
     SAID("executor");
+    forge("device", json_string("cuda:0"));
+    SAID("its device is not");
+    forge("source", json_pack("{s:s,s:s}", "stack", "x", "version", "1"));
+    SAID("the stack of its setting");
+    forge("warmup", json_integer(1));
+    SAID("warmed up");
+    forge("weight_bytes", json_real(1e300));
+    SAID("no weight_bytes");
+    forge("kv_bytes", json_integer(-1));
+    SAID("no weight_bytes or kv_bytes");
     forge("device_name", json_string("a faster one"));
     SAID("a faster one");
     forge("binary_sha256", json_string("aa"));
@@ -523,7 +537,7 @@ static void what_is_missing_or_more_is_found(void **state)
     if (mkdir(at("parts/cells/1111111111111111"), 0700) != 0) abort();
     put_text(out, "cells/1111111111111111/cell.json", "{}");
     assert_false(collected(out));
-    SAID("no cell of the plan");
+    SAID("is not of the plan");
     remove_all(at("parts/cells/1111111111111111"));
     char name[64];
     snprintf(name, sizeof name, "cells/%s/cell.json", l.ids[1]);
@@ -617,6 +631,73 @@ static void a_study_is_killed_and_resumed(void **state)
     json_decref(commands);
 }
 
+/* The number in a file that a process writes, once it is there. */
+static pid_t pid_in(const char *path)
+{
+    long pid = 0;
+    for (int i = 0; i < 1000 && pid <= 0; i++) {
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%ld\n", &pid) != 1) pid = 0;
+        if (f) fclose(f);
+        if (pid <= 0) poll(NULL, 0, 10);
+    }
+    if (pid <= 0) fail_msg("%s does not come", path);
+    return (pid_t)pid;
+}
+
+static void put_pid(const char *path, pid_t pid)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) abort();
+    fprintf(f, "%ld\n", (long)pid);
+    fclose(f);
+}
+
+/* Whether the study is refused for the sake of what still runs. */
+static void expect_locked(const b1i_study_options *o)
+{
+    bool all;
+    assert_int_equal(b1i_study_run_all(o, &err), B1_ARGUMENT);
+    HAS("still running");
+    assert_int_equal(b1i_study_collect(o, keep_line, NULL, &all, &err), B1_ARGUMENT);
+    HAS("still running");
+}
+
+/* A killed study's cell, and the stack that it started in a group of its own, are joined by no other. */
+static void what_outlives_its_study_runs_alone(void **state)
+{
+    (void)state;
+    if (emulated()) skip();
+    const char *out = at("outlived");
+    b1i_study_options o = options_of(out);
+    OK(plan_of(out, 1, 1, 1, NULL, false));
+    char cell_file[300], stack_file[300];
+    snprintf(cell_file, sizeof cell_file, "%s", at("cell.pid"));
+    snprintf(stack_file, sizeof stack_file, "%s", at("stack.pid"));
+    setenv(HOW, "linger", 1);
+    setenv(HOME_OF, home, 1);
+    pid_t study = fork();
+    if (study == 0) _exit(b1i_study_run_all(&o, &err) != B1_OK);
+    assert_true(study > 0);
+    const pid_t cell = pid_in(cell_file), stack = pid_in(stack_file);
+    unsetenv(HOW);
+    expect_locked(&o);
+    assert_int_equal(kill(study, SIGKILL), 0);
+    assert_int_equal(waitpid(study, NULL, 0), study);
+    expect_locked(&o);
+    assert_int_equal(kill(cell, SIGKILL), 0);
+    for (int i = 0; i < 1000 && kill(cell, 0) == 0; i++) poll(NULL, 0, 10);
+    expect_locked(&o);
+    assert_int_equal(kill(stack, SIGKILL), 0);
+    b1_status st = B1_ARGUMENT;
+    for (int i = 0; i < 1000 && st == B1_ARGUMENT; i++) {
+        poll(NULL, 0, 10);
+        st = b1i_study_run_all(&o, &err);
+    }
+    OK(st);
+    if (!collected(out) || !holds(out)) fail_msg("%s", said);
+}
+
 /* ---- cells that do not run, and stacks ---- */
 
 static json_t *measured(const b1i_setting *s)
@@ -625,7 +706,7 @@ static json_t *measured(const b1i_setting *s)
     const b1i_measure_options o = {NULL, NULL, NULL};
     OK(b1i_setting_measure(s, &o, &cell, NULL, &err));
     said[0] = 0;
-    b1i_cell_check(cell, keep_line, NULL);
+    OK(b1i_cell_check(cell, s, keep_line, NULL, &err));
     if (said[0]) fail_msg("%s", said);
     return cell;
 }
@@ -656,6 +737,42 @@ static void what_cannot_run_is_a_cell_with_the_reason(void **state)
     s.weights = (char *)(uintptr_t) "f32";
     s.context = 131072;
     if (b1i_memory_available() < 30000000000) expect(s, "out_of_memory", "does not fit");
+}
+
+/* What the cell of a changed key is said to be. */
+static void expect_said(const json_t *cell, const b1i_setting *s, const char *key, json_t *value, const char *line)
+{
+    json_t *changed = json_copy((json_t *)(uintptr_t)cell);
+    json_object_set_new(changed, key, value);
+    said[0] = 0;
+    OK(b1i_cell_check(changed, s, keep_line, NULL, &err));
+    if (!strstr(said, line)) fail_msg("of a forged %s: %s", key, said);
+    json_decref(changed);
+}
+
+static void facts_follow_from_a_shape(void **state)
+{
+    (void)state;
+    b1i_setting s = setting_of("fused", 32);
+    s.model = (char *)(uintptr_t) "smollm2-135m";
+    s.synthetic = true;
+    s.batch = 2;
+    json_t *cell = measured(&s);
+    assert_string_equal(json_string_value(json_object_get(cell, "status")), "ok");
+    static const char *const facts[] = {"layers", "parameters", "flops", "kv_bytes", "weight_bytes"};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        double value = json_number_value(json_object_get(cell, facts[i]));
+        expect_said(cell, &s, facts[i], json_integer((json_int_t)(value + value / 5)), facts[i]);
+    }
+    expect_said(cell, &s, "model", json_string("llama-3.1-8b"), "its shape");
+    expect_said(cell, &s, "architecture", json_string("gpt"), "its shape");
+    const json_t *slices = json_object_get(cell, "slices");
+    size_t steps = 0;
+    for (size_t i = 0; i < json_array_size(slices); i++)
+        steps += json_array_size(json_object_get(json_array_get(slices, i), "step_ns"));
+    s.steps = (int)steps + 1;
+    expect_said(cell, &s, "kernels", json_null(), "asks for");
+    json_decref(cell);
 }
 
 static void several_sequences_read_their_own_keys(void **state)
@@ -802,7 +919,10 @@ static void the_analysis_follows_from_the_cells(void **state)
     about(figure(row, "speedup"), 11 / 5.25);
     about(figure(row, "realised"), 11 / 5.25 / (1700.0 / 600));
     assert_string_equal(json_string_value(json_object_get(row, "against")), "bf16");
+    assert_true(json_is_true(json_object_get(row, "headline")));
+    assert_true(json_is_false(json_object_get(json_array_get(weights, 1), "headline"))); /* of batch 4, which drifts */
     row = json_array_get(batch, 0);
+    assert_true(json_is_false(json_object_get(row, "headline")));
     about(figure(row, "step_ratio"), 2);
     about(figure(row, "throughput"), 2);
     json_decref(analysis);
@@ -881,6 +1001,18 @@ static void no_allocation_may_fail_unseen(void **state)
 
 /* ---- this program as the command ---- */
 
+/* Starts what a stack would be, and stays. */
+static int linger(void)
+{
+    const char *folder = getenv(HOME_OF);
+    char *pids[] = {b1i_lab_join(folder, "cell.pid"), b1i_lab_join(folder, "stack.pid")};
+    b1i_child stack;
+    if (b1i_child_start(&stack, "exec sleep 60", "", &err) != B1_OK) return 1;
+    put_pid(pids[1], stack.pid);
+    put_pid(pids[0], getpid());
+    return poll(NULL, 0, 60000);
+}
+
 static int child(char **arguments)
 {
     const char *how = getenv(HOW);
@@ -889,6 +1021,7 @@ static int child(char **arguments)
         return 9;
     }
     if (how && strcmp(how, "kill") == 0) raise(SIGKILL);
+    if (how && strcmp(how, "linger") == 0) return linger();
     const b1i_study_options o = options_of(arguments[6]);
     b1_status st = b1i_study_run_cell(&o, arguments[4], &err);
     if (st != B1_OK) fprintf(stderr, "%s\n", err.message);
@@ -915,7 +1048,9 @@ int main(int count, char **arguments)
         cmocka_unit_test(what_is_missing_or_more_is_found),
         cmocka_unit_test(cells_have_processes_of_their_own),
         cmocka_unit_test(a_study_is_killed_and_resumed),
+        cmocka_unit_test(what_outlives_its_study_runs_alone),
         cmocka_unit_test(what_cannot_run_is_a_cell_with_the_reason),
+        cmocka_unit_test(facts_follow_from_a_shape),
         cmocka_unit_test(several_sequences_read_their_own_keys),
         cmocka_unit_test(a_stack_is_measured_like_our_own),
         cmocka_unit_test(the_analysis_follows_from_the_cells),

@@ -200,8 +200,8 @@ static void rigs(b1i_page *page, const b1i_report_run *run)
         char words[24];
         snprintf(words, sizeof words, "%zu", i + 1);
         b1i_page_row(page, run, ANALYSIS, words);
-        b1i_html(&page->html, "<td>%s</td><td>%s</td>", b1i_report_word(rig, "device_name"),
-                 b1i_report_word(rig, "version"));
+        b1i_html(&page->html, "<td>%s %s</td><td>%s</td>", b1i_report_word(rig, "device_name"),
+                 b1i_report_word(rig, "device_uuid"), b1i_report_word(rig, "version"));
         snprintf(words, sizeof words, "%.12s", b1i_report_word(rig, "binary_sha256"));
         b1i_html(&page->html, "<td>%s</td><td>%s</td><td>%s</td>", words, b1i_report_word(rig, "a"),
                  b1i_report_word(rig, "b"));

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ORDER_FAR 1.01 /* an effect of the order that is worth a sentence, where its interval excludes none */
+
 /* A session with both medians. */
 typedef struct pair {
     int number, rig;
@@ -31,6 +33,7 @@ typedef struct analysis {
     int compared, differing; /* sessions whose kernels were compared; of which they differ */
     int failed;              /* sessions without a pair */
     char message[1000];      /* why the first of them has none */
+    b1i_interval order;      /* see order_effect() */
     char uncompared[400];    /* why the first kernels were not compared */
 } analysis;
 
@@ -56,19 +59,25 @@ static json_t *maker_of(const json_t *cell)
                      b1i_lab_text_at(source, "version"));
 }
 
-/* What both arms are of; where they differ, both. */
+/* What both arms are of, null of none; where they differ, both. */
 static json_t *common(const json_t *a, const json_t *b, const char *key)
 {
-    if (strcmp(b1i_lab_text_at(a, key), b1i_lab_text_at(b, key)) == 0) return json_string(b1i_lab_text_at(a, key));
+    if (strcmp(b1i_lab_text_at(a, key), b1i_lab_text_at(b, key)) == 0) return b1i_lab_text(b1i_lab_text_at(a, key));
     return json_pack("[s,s]", b1i_lab_text_at(a, key), b1i_lab_text_at(b, key));
+}
+
+static json_t *warmup_of(const json_t *cell)
+{
+    json_t *warmup = json_object_get(json_object_get(cell, "setting"), "warmup");
+    return warmup ? json_incref(warmup) : json_null();
 }
 
 static json_t *rig_of(const json_t *a, const json_t *b)
 {
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:[i,i]}", "binary_sha256", common(a, b, "binary_sha256"), "version",
-                     common(a, b, "version"), "device_name", common(a, b, "device_name"), "a", maker_of(a), "b",
-                     maker_of(b), "warmup", (int)b1i_lab_number_at(json_object_get(a, "setting"), "warmup"),
-                     (int)b1i_lab_number_at(json_object_get(b, "setting"), "warmup"));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:[o,o]}", "binary_sha256", common(a, b, "binary_sha256"), "version",
+                     common(a, b, "version"), "device_name", common(a, b, "device_name"), "device_uuid",
+                     common(a, b, "device_uuid"), "a", maker_of(a), "b", maker_of(b), "warmup", warmup_of(a),
+                     warmup_of(b));
 }
 
 /* The number of the session's rig, which is added where it is new; −1: no memory. */
@@ -115,7 +124,7 @@ static b1_status take_pair(analysis *a, const b1i_ab_session *s, json_t *const c
     return p->rig < 0 ? no_memory(err) : B1_OK;
 }
 
-static void take_kernels(analysis *a, const json_t *session)
+static void take_kernels(analysis *a, int number, const json_t *session)
 {
     const json_t *kernels = json_object_get(session, "kernels"), *same = json_object_get(kernels, "same");
     a->compared += json_is_boolean(same);
@@ -123,8 +132,8 @@ static void take_kernels(analysis *a, const json_t *session)
     if (!a->plan.launch_only || json_is_boolean(same) || a->uncompared[0]) return;
     const char *why = b1i_lab_text_at(json_object_get(kernels, "a"), "message");
     if (!*why) why = b1i_lab_text_at(json_object_get(kernels, "b"), "message");
-    snprintf(a->uncompared, sizeof a->uncompared, "session %d: the kernels were not compared: %s",
-             (int)b1i_lab_number_at(session, "session"), *why ? why : "there is no profile of both arms");
+    snprintf(a->uncompared, sizeof a->uncompared, "session %d: the kernels were not compared: %s", number,
+             *why ? why : "there is no profile of both arms");
 }
 
 /* A file of the session; NULL where the session's process left none. */
@@ -152,7 +161,7 @@ static b1_status take_session(analysis *a, const char *directory, const b1i_ab_s
         a->failed++;
     } else {
         B1I_TRY(take_pair(a, s, cells, err));
-        take_kernels(a, session);
+        take_kernels(a, s->number, session);
     }
 fail:
     json_decref(session);
@@ -249,15 +258,22 @@ static b1_status finish_rigs(analysis *a, b1_error *err)
     return B1_OK;
 }
 
-/* Geometric mean of the sessions in which A ran first over that of the others; NaN where one of them is missing. */
-static double order_effect(const analysis *a)
+/* Geometric mean of the sessions in which A ran first over that of the others, with its interval, into a->order; NaN
+ * where one of them is missing. */
+static b1_status order_effect(analysis *a, b1_error *err)
 {
-    double sum[2] = {0, 0}, n[2] = {0, 0};
+    size_t n[2] = {0, 0};
+    double *first = a->values, *others = a->sorted;
     for (size_t i = 0; i < a->count; i++) {
-        sum[a->pairs[i].b_first] += log_ratio(&a->pairs[i]);
-        n[a->pairs[i].b_first]++;
+        const int b = a->pairs[i].b_first;
+        (b ? others : first)[n[b]++] = log_ratio(&a->pairs[i]);
     }
-    return n[0] > 0 && n[1] > 0 ? exp(sum[0] / n[0] - sum[1] / n[1]) : NAN;
+    a->order = (b1i_interval){NAN, NAN, NAN};
+    if (!n[0] || !n[1]) return B1_OK;
+    b1_status st =
+        b1i_bootstrap_t_difference(others, n[1], first, n[0], (size_t)a->plan.resamples, a->plan.seed, &a->order, err);
+    a->order = (b1i_interval){exp(a->order.value), exp(a->order.low), exp(a->order.high)};
+    return st;
 }
 
 /* All figures of one rig, or none of several. */
@@ -291,7 +307,7 @@ static b1_status figures(analysis *a, json_t *out, b1_error *err)
                              interval_json(&t, true), "percentile_interval", interval_json(&plain, true),
                              "difference_ms", off.value, "difference_interval", interval_json(&off, false), "median",
                              quantile(a, n, 50), "mean", mean(a->values, n), "min", quantile(a, n, 0), "max",
-                             quantile(a, n, 100), "order_effect", b1i_lab_number(order_effect(a)));
+                             quantile(a, n, 100), "order_effect", b1i_lab_number(a->order.value));
     bad = json_object_update(out, more);
     json_decref(more);
     bad |= json_object_set_new(out, "a_ms", arm_json(a, a_ms, a_cv));
@@ -329,6 +345,9 @@ static const char *verdict(analysis *a)
              a->verdicts[b1i_verdict_throttled]);
         return "drifting";
     }
+    if (fabs(log(a->order.value)) > log(ORDER_FAR) && (a->order.low > 1 || a->order.high < 1))
+        note(a, "the order matters: A / B is %.3f times (95 %%: %.3f to %.3f) as much where A ran first as elsewhere",
+             a->order.value, a->order.low, a->order.high);
     return "ok";
 }
 
@@ -377,7 +396,7 @@ static b1_status document(analysis *a, json_t **out, b1_error *err)
                       "launch_only", p->launch_only, "resamples", p->resamples, "seed", (json_int_t)p->seed, "planned",
                       (int)p->count, "sessions", (int)a->count, "pairs", pairs_json(a), "numbers", numbers_of(a, -1),
                       "orders", orders_json(a), "upper_bound", same_kernels(a), "verdicts", verdicts_json(a), "rigs",
-                      a->rigs, "verdict", words, "headline", ok, "message", b1i_lab_text(ok ? NULL : a->message));
+                      a->rigs, "verdict", words, "headline", ok, "message", b1i_lab_text(a->message));
     b1i_free(arms[0]);
     b1i_free(arms[1]);
     if (!j) return no_memory(err);
@@ -404,6 +423,7 @@ b1_status b1i_ab_analyse(const char *directory, json_t **out, b1_error *err)
     }
     for (size_t i = 0; i < a.plan.count; i++) B1I_TRY(take_session(&a, directory, &a.plan.sessions[i], err));
     B1I_TRY(finish_rigs(&a, err));
+    B1I_TRY(order_effect(&a, err));
     B1I_TRY(document(&a, out, err));
 fail:
     b1i_free(a.pairs);

@@ -45,6 +45,11 @@ void b1i_ab_free(b1i_ab_planned *plan)
     *plan = (b1i_ab_planned){0};
 }
 
+const char *b1i_ab_device_name(const b1i_ab_planned *plan)
+{
+    return strcmp(plan->device_name, "unknown") != 0 ? plan->device_name : NULL;
+}
+
 /* ---- reading ---- */
 
 static b1_status no_plan(const char *why, b1_error *err) { return b1i_fail(err, B1_IO, "plan.json: %s", why); }

@@ -53,13 +53,29 @@ static b1_status plan_json(const b1i_ab_options *o, const char *run, json_t **ou
     *out = json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:{s:i,s:i,s:I},s:o,s:o,s:b,s:o}", "schema", "batchone.ab-plan/1",
                      "run", run, "device", device->name, "device_name", name, "gpu_uuid", b1i_lab_text(facts.uuid),
                      "version", b1_version(), "binary_sha256", binary, "options", "sessions", o->sessions, "resamples",
-                     o->resamples, "seed", (json_int_t)seed, "a", b1i_setting_json(&plan.arms[0]), "b",
-                     b1i_setting_json(&plan.arms[1]), "launch_only", launch_only, "cells", cells);
+                     o->resamples ? o->resamples : B1I_AB_RESAMPLES, "seed", (json_int_t)seed, "a",
+                     b1i_setting_json(&plan.arms[0]), "b", b1i_setting_json(&plan.arms[1]), "launch_only", launch_only,
+                     "cells", cells);
     if (st == B1_OK && !*out) st = b1i_fail(err, B1_MEMORY, "not enough memory for the plan");
     return st;
 }
 
-/* Whether the directory's plan is this one, but for the run's name and a seed that nobody asked for. */
+b1_status b1i_ab_same_draws(const char *directory, int resamples, uint64_t seed, b1_error *err)
+{
+    b1i_ab_planned plan;
+    b1_status st = b1i_ab_read(directory, &plan, err);
+    if (st != B1_OK) return st;
+    if (resamples && resamples != plan.resamples)
+        st = b1i_fail(err, B1_ARGUMENT, "%s was begun with %d resamples and cannot be resumed with %d", directory,
+                      plan.resamples, resamples);
+    else if (seed && (seed & SEED_BITS) != plan.seed)
+        st = b1i_fail(err, B1_ARGUMENT, "%s was begun with the seed %llu and cannot be resumed with %llu", directory,
+                      (unsigned long long)plan.seed, (unsigned long long)seed);
+    b1i_ab_free(&plan);
+    return st;
+}
+
+/* Whether the directory's plan is this one, but for the run's name and what nobody asked for. */
 static b1_status same_plan(const b1i_ab_options *o, b1_error *err)
 {
     b1_status st;
@@ -76,6 +92,7 @@ static b1_status same_plan(const b1i_ab_options *o, b1_error *err)
                                    : keys[i]);
             goto fail;
         }
+    st = b1i_ab_same_draws(o->run.out, o->resamples, o->seed, err);
 fail:
     json_decref(found);
     json_decref(made);
@@ -84,7 +101,7 @@ fail:
 
 static b1_status check_options(const b1i_ab_options *o, b1_error *err)
 {
-    if (o->sessions < 1 || o->sessions > SESSIONS_MOST || o->resamples < 100)
+    if (o->sessions < 1 || o->sessions > SESSIONS_MOST || (o->resamples && o->resamples < 100))
         return b1i_fail(err, B1_ARGUMENT, "an A/B has 1 to %d sessions, and at least 100 resamples", SESSIONS_MOST);
     if (strcmp(o->a.model, o->b.model) != 0 || strcmp(o->a.device, o->b.device) != 0)
         return b1i_fail(err, B1_ARGUMENT, "A and B are of two models or devices, which no A/B compares");
@@ -133,9 +150,8 @@ static b1_status read_here(const b1i_study_options *options, b1i_ab_planned *pla
     b1_error why = {0};
     b1_status st = b1i_ab_read(options->out, plan, err);
     if (st != B1_OK) return st;
-    const b1i_study_planned here = {.device = plan->device,
-                                    .binary = plan->binary,
-                                    .device_name = strcmp(plan->device_name, "unknown") ? plan->device_name : NULL};
+    const b1i_study_planned here = {
+        .device = plan->device, .binary = plan->binary, .device_name = b1i_ab_device_name(plan)};
     if ((st = b1i_study_plan_here(&here, options->executable, &why)) == B1_OK) return st;
     b1i_ab_free(plan);
     return b1i_fail(err, st, "%s: %s", options->out, why.message);
@@ -213,47 +229,39 @@ b1_status b1i_ab_run_all(const b1i_study_options *options, b1_error *err)
 
 /* ---- the seal ---- */
 
-static b1_status seal(const b1i_study_options *options, b1i_evidence *evidence, b1_error *err)
+static b1_status seal(b1i_evidence *evidence, const b1i_study_options *options, const b1i_ab_planned *plan,
+                      b1_error *err)
 {
-    b1i_ab_planned plan;
     json_t *analysis;
-    b1_status st = b1i_ab_read(options->out, &plan, err);
-    if (st != B1_OK) return st;
-    B1I_TRY(b1i_ab_analyse(options->out, &analysis, err));
     b1i_study_options there = *options;
-    there.device = b1i_study_device(plan.device);
+    there.device = b1i_study_device(plan->device);
     const b1i_pass pass = {.options = &there,
                            .experiment = "ab",
-                           .run = plan.run,
-                           .binary = plan.binary,
-                           .plan_options = json_object_get(plan.json, "options")};
-    B1I_TRY(b1i_pass_seal(&pass, evidence, analysis, err));
-fail:
-    b1i_ab_free(&plan);
-    return st;
+                           .run = plan->run,
+                           .binary = plan->binary,
+                           .plan_options = json_object_get(plan->json, "options")};
+    b1_status st = b1i_ab_analyse(options->out, &analysis, err);
+    return st == B1_OK ? b1i_pass_seal(&pass, evidence, analysis, err) : st;
 }
 
 b1_status b1i_ab_collect(const b1i_study_options *options, void (*say_it)(void *user, const char *line), void *user,
                          bool *holds, b1_error *err)
 {
     b1_status st;
+    b1i_ab_planned plan = {0};
     b1i_evidence *evidence = NULL;
     const b1i_evidence_state is = b1i_evidence_look(options->out);
-    bool whole = false;
     *holds = false;
     if (is == b1i_evidence_sealed) return b1i_evidence_verify(options->out, say_it, user, holds, err);
     if (is == b1i_evidence_none) return b1i_fail(err, B1_IO, "there is no %s", options->out);
+    B1I_TRY(b1i_ab_read(options->out, &plan, err));
     B1I_TRY(b1i_evidence_resume(options->out, &evidence, err));
     b1i_study_sweep(options->out);
-    B1I_TRY(b1i_ab_check(options->out, say_it, user, holds, &whole, err));
-    if (*holds && !whole) {
-        *holds = false;
-        if (say_it) say_it(user, "cells/: not every planned session is there");
-    } else if (*holds) {
-        B1I_TRY(seal(options, evidence, err));
-    }
+    B1I_TRY(b1i_ab_check(options->out, &plan, say_it, user, holds, err));
+    if (*holds) B1I_TRY(seal(evidence, options, &plan, err));
 fail:
     if (st != B1_OK) *holds = false;
     b1i_evidence_close(evidence);
+    b1i_ab_free(&plan);
     return st;
 }

@@ -22,8 +22,10 @@ static const char *const KEYS[] = {
 static json_t *bytes_of(const json_t *cell)
 {
     const json_t *w = json_object_get(cell, "weight_bytes"), *k = json_object_get(cell, "kv_bytes");
-    if (!json_is_integer(w) || !json_is_integer(k)) return json_null();
-    return json_integer(json_integer_value(w) + json_integer_value(k));
+    const json_int_t weights = json_integer_value(w), kv = json_integer_value(k);
+    if (!json_is_integer(w) || !json_is_integer(k) || weights < 0 || kv < 0 || weights > INT64_MAX - kv)
+        return json_null();
+    return json_integer(weights + kv);
 }
 
 /* What the analysis keeps of a cell; NULL: no memory. */
@@ -206,6 +208,13 @@ static bool four_bits(const char *weights)
     return false;
 }
 
+/* Whether what two groups say together is a headline: what each says is one, and of more than one session. */
+static json_t *both_headline(const json_t *a, const json_t *b)
+{
+    return json_boolean(json_is_true(json_object_get(a, "headline")) && json_is_true(json_object_get(b, "headline")) &&
+                        b1i_lab_number_at(a, "ok") > 1 && b1i_lab_number_at(b, "ok") > 1);
+}
+
 static json_t *weights_row(const json_t *group, const json_t *full)
 {
     double bytes = b1i_lab_number_at(full, "bytes") / b1i_lab_number_at(group, "bytes");
@@ -214,21 +223,22 @@ static json_t *weights_row(const json_t *group, const json_t *full)
     if (strcmp(b1i_lab_text_at(full, "weights"), "bf16") == 0 && four_bits(b1i_lab_text_at(group, "weights")))
         paper = b1i_lab_number_at(full, "bytes") /
                 (b1i_lab_number_at(full, "weight_bytes") / 4 + b1i_lab_number_at(group, "kv_bytes"));
-    return json_pack("{s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:o,s:o,s:o,s:o}", "model", json_object_get(group, "model"),
+    return json_pack("{s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:o,s:o,s:o,s:o,s:o}", "model", json_object_get(group, "model"),
                      "executor", json_object_get(group, "executor"), "context", json_object_get(group, "context"),
                      "threads", json_object_get(group, "threads"), "batch", json_object_get(group, "batch"), "weights",
                      json_object_get(group, "weights"), "against", json_object_get(full, "weights"), "bytes_ratio",
                      b1i_lab_number(bytes), "paper_ratio", b1i_lab_number(paper), "speedup", b1i_lab_number(speedup),
-                     "realised", b1i_lab_number(speedup / bytes));
+                     "realised", b1i_lab_number(speedup / bytes), "headline", both_headline(group, full));
 }
 
 static json_t *batch_row(const json_t *group, const json_t *one)
 {
     double ratio = b1i_lab_number_at(group, "t_obs_ms") / b1i_lab_number_at(one, "t_obs_ms");
-    return json_pack("{s:O,s:O,s:O,s:O,s:O,s:o,s:o}", "model", json_object_get(group, "model"), "executor",
+    return json_pack("{s:O,s:O,s:O,s:O,s:O,s:o,s:o,s:o}", "model", json_object_get(group, "model"), "executor",
                      json_object_get(group, "executor"), "weights", json_object_get(group, "weights"), "context",
                      json_object_get(group, "context"), "batch", json_object_get(group, "batch"), "step_ratio",
-                     b1i_lab_number(ratio), "throughput", b1i_lab_number(b1i_lab_number_at(group, "batch") / ratio));
+                     b1i_lab_number(ratio), "throughput", b1i_lab_number(b1i_lab_number_at(group, "batch") / ratio),
+                     "headline", both_headline(group, one));
 }
 
 static b1_status make_comparisons(const work *w, json_t *weights, json_t *batches, b1_error *err)

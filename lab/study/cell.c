@@ -37,6 +37,26 @@ static json_t *modes_json(const b1i_modes *m)
                      m->kind == b1i_modes_levels ? json_integer((json_int_t)m->step) : json_null());
 }
 
+/* ---- what follows from the shape alone ---- */
+
+uint64_t b1i_matrix_parameters(const b1_model_info *i)
+{
+    uint64_t hidden = (uint64_t)i->hidden, heads = (uint64_t)(i->heads + 2 * i->kv_heads) * (uint64_t)i->head_dim;
+    uint64_t attention = hidden * heads + hidden * (uint64_t)i->heads * (uint64_t)i->head_dim;
+    return (uint64_t)i->layers * (attention + 3 * hidden * (uint64_t)i->ffn) + hidden * (uint64_t)i->vocab;
+}
+
+double b1i_step_flops(const b1_model_info *i, const b1i_setting *setting)
+{
+    double attention = 4.0 * i->layers * i->heads * i->head_dim * setting->context;
+    return (2.0 * (double)b1i_matrix_parameters(i) + attention) * setting->batch;
+}
+
+uint64_t b1i_kv_elements(const b1_model_info *i)
+{
+    return 2 * (uint64_t)i->layers * (uint64_t)i->kv_heads * (uint64_t)i->head_dim;
+}
+
 /* ---- the document ---- */
 
 static json_t *clock_of(const json_t *state)
@@ -151,6 +171,7 @@ fail:
 
 typedef struct check {
     const json_t *cell;
+    const b1i_setting *setting;
     void (*say)(void *user, const char *line);
     void *user;
 } check;
@@ -158,11 +179,9 @@ typedef struct check {
 __attribute__((format(printf, 2, 3))) static void differs(const check *c, const char *format, ...)
 {
     char line[600];
-    const char *id = json_string_value(json_object_get(c->cell, "id"));
-    int used = snprintf(line, sizeof line, "cell %.40s: ", id ? id : "without id");
     va_list values;
     va_start(values, format);
-    vsnprintf(line + used, sizeof line - (size_t)used, format, values);
+    vsnprintf(line, sizeof line, format, values);
     va_end(values);
     c->say(c->user, line);
 }
@@ -174,7 +193,7 @@ static void figure(const check *c, const char *key, double value)
     if (!isfinite(value) ? !json_is_null(stored)
                          : !json_is_number(stored) ||
                                !(fabs(json_number_value(stored) - value) <= FIGURES_FAR * fmax(fabs(value), 1e-9)))
-        differs(c, "%s does not follow from its steps, which give %.9g", key, value);
+        differs(c, "%s does not follow from its steps and setting, which give %.9g", key, value);
 }
 
 /* The slices as they were measured. B1_IO: they are none. */
@@ -232,34 +251,89 @@ static void check_verdict(const check *c, const b1i_bench_result *r, const b1i_m
     if (!good) differs(c, "its verdict, %s, does not follow from its steps", verdict ? verdict : "none");
 }
 
-static void check_figures(const check *c)
+/* A stack measures the steps that it was asked for, our own engine whole slices of them. */
+static void check_counts(const check *c, const b1i_bench_result *r)
+{
+    const size_t asked = (size_t)c->setting->steps;
+    if (c->setting->stack ? r->step_count != asked : r->step_count < asked)
+        differs(c, "it has %zu steps, and its setting asks for %zu", r->step_count, asked);
+    if (!(b1i_lab_number_at(c->cell, "warmup") >= c->setting->warmup))
+        differs(c, "it was warmed up by fewer steps than its setting asks for");
+}
+
+/* A number of bytes that is one; false: it is none. */
+static bool bytes_at(const json_t *cell, const char *key, uint64_t *out)
+{
+    const json_t *value = json_object_get(cell, key);
+    *out = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
+static b1_status check_figures(const check *c, b1_error *err)
 {
     const json_t *j = c->cell;
     b1i_bench_result r = {0};
     b1i_modes modes;
     b1_error why = {0};
-    double drift, weight = b1i_lab_number_at(j, "weight_bytes"), kv = b1i_lab_number_at(j, "kv_bytes"),
-                  peak = b1i_lab_number_at(j, "peak_gbps");
-    b1_status st;
-    if (!(weight >= 0) || !(kv >= 0)) B1I_TRY(b1i_fail(&why, B1_IO, "it has no weight_bytes or kv_bytes"));
+    uint64_t weight, kv;
+    double drift, peak = b1i_lab_number_at(j, "peak_gbps");
+    b1_status st = B1_OK;
+    if (!bytes_at(j, "weight_bytes", &weight) || !bytes_at(j, "kv_bytes", &kv))
+        B1I_TRY(b1i_fail(&why, B1_IO, "it has no weight_bytes or kv_bytes"));
+    const double bytes = (double)(weight + kv); /* two of 63 bits */
     B1I_TRY(read_slices(j, &r, &why));
-    B1I_TRY(b1i_bench_summarise((uint64_t)(weight + kv), &r, &drift, &why));
+    B1I_TRY(b1i_bench_summarise(weight + kv, &r, &drift, &why));
     B1I_TRY(b1i_modes_find(r.step_ns, r.step_count, &modes, &why));
+    check_counts(c, &r);
     figure(c, "t_obs_ms", r.t_obs_ms);
     figure(c, "p10_ms", r.p10_ms);
     figure(c, "p90_ms", r.p90_ms);
     figure(c, "p99_ms", r.p99_ms);
     figure(c, "ceiling_gbps", r.ceiling_gbps);
     figure(c, "r_ceiling", r.r_ceiling);
-    figure(c, "t_floor_ms", (weight + kv) / peak / 1e6);
-    figure(c, "r_floor", (weight + kv) / peak / 1e6 / r.t_obs_ms);
+    figure(c, "t_floor_ms", bytes / peak / 1e6);
+    figure(c, "r_floor", bytes / peak / 1e6 / r.t_obs_ms);
     figure(c, "t_arithmetic_ms", b1i_lab_number_at(j, "flops") / b1i_lab_number_at(j, "peak_tflops") / 1e9);
     figure(c, "cv", cv_of(r.step_ns, r.step_count));
     check_modes(c, &modes);
     check_verdict(c, &r, &modes, drift);
 fail:
-    if (st != B1_OK) differs(c, "%s", why.message);
     b1i_bench_result_free(&r);
+    if (st == B1_MEMORY) return b1i_fail(err, st, "%s", why.message);
+    if (st != B1_OK) differs(c, "%s", why.message);
+    return B1_OK;
+}
+
+/* What a built-in shape and the setting decide. A format that is a stack's own has bytes that are its word. */
+static b1_status check_shape(const check *c, b1_error *err)
+{
+    const b1i_setting *s = c->setting;
+    b1_inspection *inspection = NULL;
+    b1_model_info info;
+    b1_error why = {0};
+    b1_status st;
+    if (!s->synthetic) return B1_OK;
+    st = b1_inspect_synthetic(s->model, s->weights, &inspection, &why);
+    const bool known = st == B1_OK;
+    if (st == B1_ARGUMENT && s->stack) st = b1_inspect_synthetic(s->model, NULL, &inspection, &why);
+    if (st == B1_MEMORY) return b1i_fail(err, st, "%s", why.message);
+    if (st != B1_OK) {
+        differs(c, "its shape cannot be checked: %s", why.message);
+        return B1_OK;
+    }
+    b1_inspection_info(inspection, &info);
+    const bool wide = strcmp(b1i_lab_text_at(c->cell, "dtype"), "f32") == 0;
+    const uint64_t kv = b1i_kv_elements(&info) * (wide ? 4 : 2) * (uint64_t)s->context * (uint64_t)s->batch;
+    if (strcmp(b1i_lab_text_at(c->cell, "model"), info.name) != 0 ||
+        strcmp(b1i_lab_text_at(c->cell, "architecture"), info.architecture) != 0)
+        differs(c, "its model or architecture is not that of its shape, %s", info.name);
+    figure(c, "layers", info.layers);
+    figure(c, "parameters", (double)b1i_matrix_parameters(&info));
+    figure(c, "flops", b1i_step_flops(&info, s));
+    figure(c, "kv_bytes", (double)kv);
+    if (known) figure(c, "weight_bytes", (double)info.weight_bytes);
+    b1_inspection_free(inspection);
+    return B1_OK;
 }
 
 /* A stack's steps against what the harness saw of them. */
@@ -278,24 +352,27 @@ static void check_harness(const check *c)
         differs(c, "the stack's steps are not those that the harness saw");
 }
 
-void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line), void *user)
+b1_status b1i_cell_check(const json_t *cell, const b1i_setting *setting, void (*say)(void *user, const char *line),
+                         void *user, b1_error *err)
 {
-    const check c = {cell, say, user};
+    const check c = {cell, setting, say, user};
     static const char *const words[] = {"ok", "out_of_memory", "unsupported", "failed"};
     const char *status = json_string_value(json_object_get(cell, "status"));
+    const json_t *jitter = json_object_get(cell, "jitter");
     bool known = false;
+    b1_status st = B1_OK;
     for (int i = 0; i < 4; i++) known = known || (status && strcmp(status, words[i]) == 0);
     if (!known) {
         differs(&c, "its status is none");
     } else if (strcmp(status, "ok") == 0) {
-        check_figures(&c);
-        if (json_object_get(cell, "harness_ns") ||
-            json_is_string(json_object_get(json_object_get(cell, "setting"), "stack")))
-            check_harness(&c);
-        if (json_is_object(json_object_get(cell, "jitter")))
-            b1i_jitter_check(json_object_get(cell, "jitter"), say, user);
+        B1I_TRY(check_figures(&c, err));
+        B1I_TRY(check_shape(&c, err));
+        if (json_object_get(cell, "harness_ns") || setting->stack) check_harness(&c);
+        if (json_is_object(jitter)) b1i_jitter_check(jitter, say, user);
     } else if (!json_is_string(json_object_get(cell, "message")) || json_is_number(json_object_get(cell, "t_obs_ms")) ||
                json_array_size(json_object_get(cell, "slices"))) {
         differs(&c, "its status is %s, yet it has figures or says no reason", status);
     }
+fail:
+    return st;
 }

@@ -32,6 +32,13 @@ typedef struct b1i_measured {
 /* A new reference in *out; the verdict is made `drifting` where the steps have two levels or a trend. B1_MEMORY. */
 b1_status b1i_measured_json(b1i_measured *measured, json_t **out, b1_error *err);
 
+/* Of the matrices that a step multiplies by: a tied embedding is its LM head, an untied one is only read a row of. */
+uint64_t b1i_matrix_parameters(const b1_model_info *info);
+/* Multiplications and additions of a step: its matrices, and of attention the scores and the sum of values. */
+double b1i_step_flops(const b1_model_info *info, const b1i_setting *setting);
+/* Of a position's keys and values. */
+uint64_t b1i_kv_elements(const b1_model_info *info);
+
 /* Lets go of what was taken over. */
 void b1i_measured_drop(b1i_measured *measured);
 

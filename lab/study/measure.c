@@ -186,21 +186,6 @@ bool b1i_subject_fits(const b1i_subject *s, const b1i_setting *setting)
 
 /* ---- a cell ---- */
 
-/* Of the matrices that a step multiplies by: a tied embedding is its LM head, an untied one is only read a row of. */
-static uint64_t matrix_parameters(const b1_model_info *i)
-{
-    uint64_t hidden = (uint64_t)i->hidden, heads = (uint64_t)(i->heads + 2 * i->kv_heads) * (uint64_t)i->head_dim;
-    uint64_t attention = hidden * heads + hidden * (uint64_t)i->heads * (uint64_t)i->head_dim;
-    return (uint64_t)i->layers * (attention + 3 * hidden * (uint64_t)i->ffn) + hidden * (uint64_t)i->vocab;
-}
-
-/* Multiplications and additions of a step: its matrices, and of attention the scores and the sum of values. */
-static double step_flops(const b1_model_info *i, const b1i_setting *setting)
-{
-    double attention = 4.0 * i->layers * i->heads * i->head_dim * setting->context;
-    return (2.0 * (double)matrix_parameters(i) + attention) * setting->batch;
-}
-
 /* What is known of the cell without measuring. Its texts belong to the subject and the setting. */
 static void begin_cell(const b1i_subject *s, const b1i_setting *setting, b1i_measured *m)
 {
@@ -222,8 +207,8 @@ static void begin_cell(const b1i_subject *s, const b1i_setting *setting, b1i_mea
     if (!s->inspection) return;
     m->architecture = i->architecture;
     m->layers = i->layers;
-    m->parameters = matrix_parameters(i);
-    m->flops = step_flops(i, setting);
+    m->parameters = b1i_matrix_parameters(i);
+    m->flops = b1i_step_flops(i, setting);
     m->peak_tflops = s->peak_tflops;
     m->kv_element_bytes = 2;
 }
@@ -232,7 +217,7 @@ static void measure_session(b1i_subject *s, b1_session *const *sessions, const b
 {
     const int context = setting->context, batch = setting->batch;
     uint64_t kv = b1_session_kv_bytes(sessions[0], context);
-    uint64_t elements = 2 * (uint64_t)s->info.layers * (uint64_t)s->info.kv_heads * (uint64_t)s->info.head_dim;
+    uint64_t elements = b1i_kv_elements(&s->info);
     b1_engine_info(s->engine, &s->info); /* a session may have packed weights its own way */
     m->cell.weight_bytes = b1_session_traffic_bytes(sessions[0], context) - kv;
     m->cell.kv_bytes = kv * (uint64_t)batch;

@@ -56,8 +56,10 @@ b1_status b1i_setting_failed(const b1i_setting *setting, const char *status, con
 /* Of the buffer that the CPU's ceiling is read from, at most: 1 GiB. For tests. */
 extern uint64_t b1i_subject_ceiling_bytes;
 
-/* Recomputes a cell's figures from its slices and bytes; `say` gets a line for each that does not follow. */
-void b1i_cell_check(const json_t *cell, void (*say)(void *user, const char *line), void *user);
+/* Recomputes a cell's figures from its slices and bytes, and of a built-in shape what follows from the setting, which
+ * is the cell's; `say` gets a line for each that does not follow. B1_MEMORY. */
+b1_status b1i_cell_check(const json_t *cell, const b1i_setting *setting, void (*say)(void *user, const char *line),
+                         void *user, b1_error *err);
 /* Writes a folder DIRECTORY/cells/ID of these documents (references are taken), with its own manifest: under another
  * name, synced, then renamed. B1_ARGUMENT: it is there already. */
 typedef struct b1i_cell_file {
