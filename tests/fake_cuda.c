@@ -75,6 +75,7 @@ static struct CUfunc_st functions[] = {
     LINEAR(f16),
     LINEAR(f32),
     LINEAR(i8),
+    LINEAR(i4),
     {"k_attention_64", sizeof(b1i_attention_args), 48 << 10},
     {"k_attention_96", sizeof(b1i_attention_args), 48 << 10},
     {"k_attention_128", sizeof(b1i_attention_args), 48 << 10},

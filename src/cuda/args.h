@@ -13,8 +13,11 @@
  *   f32         block of 2048 bytes: [j][lane] 32 bytes, the same order
  *   i8          block of 512 bytes: [lane] 16 bytes: j = 0 row g (4 columns), row g + 8, j = 1 row g, row g + 8; then
  *               `scales` lines of [16 rows] f32 (one for the block, or one for each half), then `offsets` (0 or 1; two
- *               scales have none) such lines. A weight is scale · q + offset. Every quantised format of a file is held
- *               so: exactly its value.
+ *               scales have none) such lines. A weight is scale · q + offset.
+ *   i4          block of 256 bytes: [lane] 8 bytes, a dword for each half, in which nibble k is the first and nibble
+ *               k + 4 the second column of register ak; then a line of scales, with offsets in f32 and a line of them
+ *               behind it, without in f16. A weight is scale · q + offset, or scale · (q − 8).
+ * Quantised formats of a file are held in the last two, exactly at their values.
  * Panels lie `panel_stride` bytes apart (gate and up are interleaved panel by panel).
  *
  * ---- layout of the KV cache, bf16 ----
@@ -77,7 +80,14 @@ enum {
                                : 4)      \
              : ((dim) == 256 ? 2 : B1I_ATTENTION_RING / (B1I_KV_TILE * (dim)*2)))
 
-typedef enum b1i_tile_format { b1i_tile_bf16, b1i_tile_f16, b1i_tile_f32, b1i_tile_i8, b1i_tile_count } b1i_tile_format;
+typedef enum b1i_tile_format {
+    b1i_tile_bf16,
+    b1i_tile_f16,
+    b1i_tile_f32,
+    b1i_tile_i8,
+    b1i_tile_i4,
+    b1i_tile_count
+} b1i_tile_format;
 
 typedef struct b1i_tile_matrix {
     uint64_t data, panel_stride;

@@ -17,7 +17,8 @@ b1_status b1i_prefill_kernels_get(b1i_gpu *gpu, int dim, b1i_prefill_kernels *k,
 {
     b1_status st = B1_OK;
     char attention[40];
-    static const char *const unpack[b1i_tile_count] = {"k_unpack_bf16", "k_unpack_f16", "k_unpack_f32", "k_unpack_i8"};
+    static const char *const unpack[b1i_tile_count] = {"k_unpack_bf16", "k_unpack_f16", "k_unpack_f32", "k_unpack_i8",
+                                                       "k_unpack_i4"};
     *k = (b1i_prefill_kernels){.gpu = gpu, .dim = dim, .warps = warps_of(dim), .attention_shared = shared_of(dim)};
     if (dim != 64 && dim != 96 && dim != 128 && dim != 256)
         return b1i_fail(err, B1_UNSUPPORTED, "no prefill attention of %d dimensions a head", dim);

@@ -15,7 +15,7 @@
 /* Shared memory that a linear kernel has besides (ptxas says 384 bytes). */
 enum { LINEAR_STATIC = 512 };
 
-static const char *const format_names[b1i_tile_count] = {"bf16", "f16", "f32", "i8"};
+static const char *const format_names[b1i_tile_count] = {"bf16", "f16", "f32", "i8", "i4"};
 
 typedef struct builder {
     b1i_cuda_machine *m;

@@ -4,7 +4,8 @@
  *
  * Of two rows eight apart, an mma fragment interleaves pairs of columns: packing a dense format is zipping the dwords
  * (f32: the quadwords) of rows g and g + 8, 64 (128) bytes at a time, which compilers turn into two kinds of shuffle.
- * Quantised formats become a byte a weight, with the scale and the offset that the file's fields give exactly in f32.
+ * Quantised formats become a byte a weight, or half of one, with the scale and the offset that the file's fields give
+ * exactly.
  */
 #include "cuda/cuda.h"
 
@@ -207,13 +208,46 @@ static const struct {
 } kinds[b1i_format_count] = {
     [b1i_f32] = {b1i_tile_f32, 0, 0, NULL},        [b1i_f16] = {b1i_tile_f16, 0, 0, NULL},
     [b1i_bf16] = {b1i_tile_bf16, 0, 0, NULL},      [b1i_q8_0] = {b1i_tile_i8, 1, 0, unpack_q8_0},
-    [b1i_q4_0] = {b1i_tile_i8, 1, 0, unpack_q4_0}, [b1i_q4_1] = {b1i_tile_i8, 1, 1, unpack_q4_1},
+    [b1i_q4_0] = {b1i_tile_i4, 1, 0, unpack_q4_0}, [b1i_q4_1] = {b1i_tile_i4, 1, 1, unpack_q4_1},
     [b1i_q5_0] = {b1i_tile_i8, 1, 0, unpack_q5_0}, [b1i_q5_1] = {b1i_tile_i8, 1, 1, unpack_q5_1},
-    [b1i_q4_k] = {b1i_tile_i8, 1, 1, unpack_q4_k}, [b1i_q5_k] = {b1i_tile_i8, 1, 1, unpack_q5_k},
+    [b1i_q4_k] = {b1i_tile_i4, 1, 1, unpack_q4_k}, [b1i_q5_k] = {b1i_tile_i8, 1, 1, unpack_q5_k},
     [b1i_q6_k] = {b1i_tile_i8, 2, 0, unpack_q6_k},
 };
 
-static const int body_bytes[b1i_tile_count] = {1024, 1024, 2048, 512};
+static const int body_bytes[b1i_tile_count] = {1024, 1024, 2048, 512, 256};
+
+/* Of i4: what scale · (q − less) takes off, and the bytes of a line. */
+static int less_of(const b1i_tile_matrix *m) { return m->offsets ? 0 : 8; }
+static int line_bytes(const b1i_tile_matrix *m)
+{
+    return m->format == b1i_tile_i4 && !m->offsets ? B1I_TILE_ROWS * 2 : LINE;
+}
+
+/* Row r of a block of i8 or i4; rows come in their order. */
+static void put_bytes(const quants *k, int r, uint8_t *block)
+{
+    uint8_t *to = block + r % HALF * 64 + r / HALF * 4;
+    for (int t = 0; t < 4; t++) {
+        memcpy(to + 16 * t, k->q + 4 * t, 4);
+        memcpy(to + 16 * t + 8, k->q + 16 + 4 * t, 4);
+    }
+}
+
+/* Four columns of a row are four bytes, the middle ones exchanged, and in each the half that the row has. */
+static void put_nibbles(const quants *k, int r, int less, uint8_t *block)
+{
+    const uint32_t sign = (uint32_t)less * 0x01010101u; /* of four bits, q + 8 is q with its sign turned */
+    for (int i = 0; i < 8; i++) {
+        uint8_t *to = block + r % HALF * 32 + 8 * (i % 4) + i / 4 * 4;
+        uint32_t q, other = 0;
+        memcpy(&q, k->q + 4 * i, sizeof q);
+        q = (q & 0x0f0f0f0fu) ^ sign;
+        q = (q & 0xff0000ffu) | (q & 0xff00u) << 8 | (q >> 8 & 0xff00u);
+        if (r >= HALF) memcpy(&other, to, sizeof other);
+        q = r < HALF ? q : q << 4 | other;
+        memcpy(to, &q, sizeof q);
+    }
+}
 
 static void pack_quants(b1i_format_id format, const b1i_tile_matrix *m, const uint8_t *rows, int count, uint8_t *out)
 {
@@ -225,15 +259,19 @@ static void pack_quants(b1i_format_id format, const b1i_tile_matrix *m, const ui
     if (count < B1I_TILE_ROWS) memset(out, 0, (size_t)m->blocks * (size_t)m->block_bytes);
     for (int b = 0; b < m->blocks; b++, out += m->block_bytes) {
         const uint8_t *from = rows + (size_t)(b / parts) * (size_t)f->block_bytes;
-        uint8_t *scales = out + body_bytes[b1i_tile_i8], *offsets = scales + m->scales * LINE;
+        uint8_t *scales = out + body_bytes[m->format], *offsets = scales + m->scales * LINE;
         for (int r = 0; r < count; r++) {
-            uint8_t *to = out + r % HALF * 64 + r / HALF * 4;
             unpack(from + (size_t)r * row_bytes, b % parts, &k);
-            for (int t = 0; t < 4; t++) {
-                memcpy(to + 16 * t, k.q + 4 * t, 4);
-                memcpy(to + 16 * t + 8, k.q + 16 + 4 * t, 4);
+            if (m->format == b1i_tile_i8)
+                put_bytes(&k, r, out);
+            else
+                put_nibbles(&k, r, less_of(m), out);
+            if (line_bytes(m) == LINE) {
+                for (int s = 0; s < m->scales; s++) memcpy(scales + LINE * s + 4 * r, &k.scale[s], 4);
+            } else {
+                const uint16_t half = b1i_f32_to_f16(k.scale[0]);
+                memcpy(scales + 2 * r, &half, 2);
             }
-            for (int s = 0; s < m->scales; s++) memcpy(scales + LINE * s + 4 * r, &k.scale[s], 4);
             if (m->offsets) memcpy(offsets + 4 * r, &k.offset, 4);
         }
     }
@@ -251,7 +289,7 @@ void b1i_tile_shape(const b1i_tensor *t, b1i_tile_matrix *out)
                              .blocks = (int32_t)((t->cols + COLS - 1) / COLS),
                              .scales = kinds[t->format].scales,
                              .offsets = kinds[t->format].offsets};
-    out->block_bytes = body_bytes[tile] + (out->scales + out->offsets) * LINE;
+    out->block_bytes = body_bytes[tile] + (out->scales + out->offsets) * line_bytes(out);
     out->panel_stride = (uint64_t)out->blocks * (uint64_t)out->block_bytes;
 }
 
@@ -268,7 +306,7 @@ float b1i_tile_get(const b1i_tile_matrix *m, const uint8_t *panel, int row, int 
     const uint8_t *block = panel + (size_t)(col / COLS) * (size_t)m->block_bytes;
     const int g = row % HALF, high = row / HALF, c = col % COLS, j = c / 16, t = c % 16 / 4, e = c % 4;
     const int lane = 4 * g + t;
-    if (m->format != b1i_tile_i8) {
+    if (m->format != b1i_tile_i8 && m->format != b1i_tile_i4) {
         /* register e / 2 · 2 + high of the lane's four, its element e % 2 */
         size_t at = (size_t)(((j * 32 + lane) * 4 + e / 2 * 2 + high) * 2 + e % 2);
         float value;
@@ -280,9 +318,14 @@ float b1i_tile_get(const b1i_tile_matrix *m, const uint8_t *panel, int row, int 
         memcpy(&bits, block + 2 * at, sizeof bits);
         return m->format == b1i_tile_f16 ? b1i_f16_to_f32(bits) : b1i_bf16_to_f32(bits);
     }
-    const uint8_t *lines = block + body_bytes[b1i_tile_i8];
+    const uint8_t *lines = block + body_bytes[m->format];
     float scale, offset, q = (float)(int8_t)block[16 * lane + 8 * j + 4 * high + e];
-    memcpy(&scale, lines + (m->scales == 2 ? j : 0) * LINE + 4 * row, sizeof scale);
+    if (m->format == b1i_tile_i4)
+        q = (float)((block[8 * lane + 4 * j + e / 2 + e % 2 * 2] >> 4 * high & 15) - less_of(m));
+    if (line_bytes(m) == LINE)
+        memcpy(&scale, lines + (m->scales == 2 ? j : 0) * LINE + 4 * row, sizeof scale);
+    else
+        scale = half_at(lines + 2 * row);
     if (!m->offsets) return scale * q;
     memcpy(&offset, lines + m->scales * LINE + 4 * row, sizeof offset);
     return scale * q + offset;

@@ -303,11 +303,11 @@ template <int FORMAT, bool FEW> __device__ __forceinline__ void linear(const b1i
         x.staged = (const uint4 *)staged;
     }
 
-    if constexpr (FORMAT != b1i_tile_i8)
+    if constexpr (FORMAT != b1i_tile_i8 && FORMAT != b1i_tile_i4)
         multiply<tile_sums<FORMAT>>(a, s, weights, x, back, part);
     else if (a.offsets)
         multiply<tile_sums<FORMAT, 1, 1>>(a, s, weights, x, back, part);
-    else if (a.scales == 2)
+    else if (FORMAT == b1i_tile_i8 && a.scales == 2)
         multiply<tile_sums<FORMAT, 2, 0>>(a, s, weights, x, back, part);
     else
         multiply<tile_sums<FORMAT, 1, 0>>(a, s, weights, x, back, part);
@@ -335,3 +335,5 @@ B1I_LINEAR(k_linear_f32_one, b1i_tile_f32, false)
 B1I_LINEAR(k_linear_f32_few, b1i_tile_f32, true)
 B1I_LINEAR(k_linear_i8_one, b1i_tile_i8, false)
 B1I_LINEAR(k_linear_i8_few, b1i_tile_i8, true)
+B1I_LINEAR(k_linear_i4_one, b1i_tile_i4, false)
+B1I_LINEAR(k_linear_i4_few, b1i_tile_i4, true)

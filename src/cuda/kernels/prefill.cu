@@ -94,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(256) k_unpack_bf16(const b1i_unpack
 extern "C" __global__ void __launch_bounds__(256) k_unpack_f16(const b1i_unpack_args a) { unpack<b1i_tile_f16>(a); }
 extern "C" __global__ void __launch_bounds__(256) k_unpack_f32(const b1i_unpack_args a) { unpack<b1i_tile_f32>(a); }
 extern "C" __global__ void __launch_bounds__(256) k_unpack_i8(const b1i_unpack_args a) { unpack<b1i_tile_i8>(a); }
+extern "C" __global__ void __launch_bounds__(256) k_unpack_i4(const b1i_unpack_args a) { unpack<b1i_tile_i4>(a); }
 
 /* ---- between the GEMMs ---- */
 

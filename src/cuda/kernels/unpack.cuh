@@ -18,6 +18,22 @@ __device__ __forceinline__ float4 four_i8(uint32_t q, float scale, float offset)
                        fmaf((float)(int8_t)(q >> 16), scale, offset), fmaf((float)(int8_t)(q >> 24), scale, offset));
 }
 
+/* Nibbles 0, 4, 2 and 6: the columns of row g in a dword of i4; shifted by four, those of row g + 8. */
+__device__ __forceinline__ float4 four_i4(uint32_t q, int less, float scale, float offset)
+{
+    return make_float4(fmaf((float)((int)(q & 15) - less), scale, offset),
+                       fmaf((float)((int)(q >> 16 & 15) - less), scale, offset),
+                       fmaf((float)((int)(q >> 8 & 15) - less), scale, offset),
+                       fmaf((float)((int)(q >> 24 & 15) - less), scale, offset));
+}
+/* Scale and offset of a row of a block of i4. */
+__device__ __forceinline__ float2 line_i4(const char *block, int row, int offsets)
+{
+    const float *lines = (const float *)(block + 256);
+    if (offsets) return make_float2(lines[row], lines[16 + row]);
+    return make_float2(__half2float(((const __half *)lines)[row]), 0);
+}
+
 /* Columns 4c … 4c + 3 (c < 8) of row `row` (< 16) of a block. */
 __device__ __forceinline__ float4 tile_row4(const b1i_tile_matrix &m, const char *block, int row, int c)
 {
@@ -30,6 +46,11 @@ __device__ __forceinline__ float4 tile_row4(const b1i_tile_matrix &m, const char
         const float *lines = (const float *)(block + 512);
         uint32_t q = *(const uint32_t *)(block + lane * 16 + (2 * j + half) * 4);
         return four_i8(q, lines[(m.scales == 2 ? j : 0) * 16 + row], m.offsets ? lines[m.scales * 16 + row] : 0);
+    }
+    if (m.format == b1i_tile_i4) {
+        const uint32_t q = *(const uint32_t *)(block + lane * 8 + j * 4);
+        const float2 line = line_i4(block, row, m.offsets);
+        return four_i4(q >> 4 * half, m.offsets ? 0 : 8, line.x, line.y);
     }
     const uint32_t *a = (const uint32_t *)(block + j * 512 + lane * 16);
     uint32_t u = a[half], v = a[2 + half];
@@ -49,6 +70,13 @@ __device__ __forceinline__ void tile_lane(const char *block, int lane, int scale
                   o = offsets ? lines[scales * 16 + g + 8 * r] : 0;
             w[0][r] = four_i8(r ? q.y : q.x, s0, o);
             w[1][r] = four_i8(r ? q.w : q.z, s1, o);
+        }
+    } else if (FORMAT == b1i_tile_i4) {
+        const uint2 q = __ldcs((const uint2 *)(block + lane * 8));
+        for (int r = 0; r < 2; r++) {
+            const float2 line = line_i4(block, g + 8 * r, offsets);
+            w[0][r] = four_i4(q.x >> 4 * r, offsets ? 0 : 8, line.x, line.y);
+            w[1][r] = four_i4(q.y >> 4 * r, offsets ? 0 : 8, line.x, line.y);
         }
     } else if (FORMAT == b1i_tile_f32) {
         for (int j = 0; j < 2; j++) {
