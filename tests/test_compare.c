@@ -201,6 +201,7 @@ static json_t *cell_of(const b1i_study_planned *plan, const b1i_planned *planned
     assert_true(b1i_grow(&r->step_ns, &r->step_room, 30, sizeof *r->step_ns));
     r->slice_count = 3;
     r->step_count = 30;
+    r->warmup = s->warmup;
     for (size_t i = 0; i < 3; i++) r->slices[i] = (b1i_slice){50 + noise(salt * 3 + i) * 0.1, 10 * i, 10};
     for (size_t i = 0; i < 30; i++) r->step_ns[i] = floor(ms * 1e6 * (1 + 0.005 * noise(salt * 30 + i)));
     OK(b1i_bench_summarise(m.cell.weight_bytes + m.cell.kv_bytes, r, &drift, &err));
@@ -216,8 +217,8 @@ static const char *study_of(const char *name, int sessions, double factor)
 {
     static const char *const executors[] = {"fused"}, *const formats[] = {NULL};
     static const int64_t lengths[] = {32, 64}, batches[] = {1};
-    static const bool synthetic[] = {true};
-    const char *models[] = {"smollm2-135m"}, *out = at(name);
+    static const bool synthetic[] = {false};
+    const char *models[] = {"hand"}, *out = at(name);
     const b1i_study_matrix matrix = {.models = models,
                                      .synthetic = synthetic,
                                      .model_count = 1,
