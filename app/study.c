@@ -9,6 +9,7 @@
 #include "app/executors.h"
 #include "app/parts.h"
 #include "lab/analysis.h"
+#include "lab/bench.h"
 #include "lab/evidence.h"
 #include "lab/files.h"
 #include "lab/fleet.h"
@@ -117,6 +118,15 @@ static const char *figure(const json_t *row, const char *key, const char *format
     return to;
 }
 
+/* What keeps the figures of a group from being taken as they are. */
+static const char *note_of(const json_t *g)
+{
+    const bool drifts = !json_is_true(json_object_get(g, "headline"));
+    if (number(g, "r_floor") > 1 || number(g, "r_ceiling") > B1I_R_MOST)
+        return drifts ? "  drifting or throttled, faster than memory allows" : "  faster than memory allows";
+    return drifts ? "  drifting or throttled" : "";
+}
+
 static void print_groups(const json_t *groups)
 {
     char time[24], cv[24], floor[24], ceiling[24], tokens[24];
@@ -130,8 +140,7 @@ static void print_groups(const json_t *groups)
                number(g, "ok"), figure(g, "t_obs_ms", "%.3f", time, sizeof time),
                figure(g, "cv_within", "%.4f", cv, sizeof cv), figure(g, "r_floor", "%.3f", floor, sizeof floor),
                figure(g, "r_ceiling", "%.3f", ceiling, sizeof ceiling),
-               figure(g, "tokens_per_s", "%.1f", tokens, sizeof tokens),
-               json_is_true(json_object_get(g, "headline")) ? "" : "  drifting or throttled");
+               figure(g, "tokens_per_s", "%.1f", tokens, sizeof tokens), note_of(g));
     }
 }
 

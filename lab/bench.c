@@ -19,7 +19,6 @@ enum {
 };
 
 #define CEILINGS_APART 0.05 /* the readings before and after a slice agree within this */
-#define R_MOST         1.03 /* no memory gives more than it has */
 #define DRIFT          0.10 /* first and last third of the slices agree within this */
 
 const char *const b1i_verdict_names[] = {"ok", "noisy", "drifting", "throttled"};
@@ -138,10 +137,10 @@ b1_status b1i_bench_summarise(uint64_t bytes, b1i_bench_result *out, double *dri
 
 b1i_verdict b1i_bench_verdict(const b1i_bench_result *result, bool throttled, bool quiet, double drift)
 {
-    return throttled                              ? b1i_verdict_throttled
-           : !quiet || result->r_ceiling > R_MOST ? b1i_verdict_noisy
-           : drift > DRIFT                        ? b1i_verdict_drifting
-                                                  : b1i_verdict_ok;
+    return throttled                                  ? b1i_verdict_throttled
+           : !quiet || result->r_ceiling > B1I_R_MOST ? b1i_verdict_noisy
+           : drift > DRIFT                            ? b1i_verdict_drifting
+                                                      : b1i_verdict_ok;
 }
 
 static uint64_t throttles(const b1i_bench_subject *s)

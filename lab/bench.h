@@ -31,6 +31,8 @@ typedef struct b1i_bench_plan {
     bool (*cancelled)(void); /* asked before each step; may be NULL */
 } b1i_bench_plan;
 
+#define B1I_R_MOST 1.03 /* of R_ceiling: no memory gives more than it has, and readings scatter */
+
 typedef enum b1i_verdict { b1i_verdict_ok, b1i_verdict_noisy, b1i_verdict_drifting, b1i_verdict_throttled } b1i_verdict;
 /* "ok", "noisy", "drifting", "throttled" */
 extern const char *const b1i_verdict_names[];

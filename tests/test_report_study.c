@@ -149,7 +149,7 @@ static const char *gpu_study(void)
         {"qwen2.5-7b", "stack:transformers eager", "bf16", 2048, 1, 1, 24.7, 14.14, 0.117, "ok"},
         {"qwen2.5-7b", "separate_graph", "bf16", 2048, 4, 1, 4.5, 14.14, 0.117, "ok"},
         {"qwen2.5-7b", "separate_graph", "q4_0", 2048, 1, 1, 2.0, 3.98, 0.117, "ok"},
-        {HOSTILE, HOSTILE, HOSTILE, 2048, 1, 1, 1.0, 1.0, 0.1, "noisy"},
+        {HOSTILE, HOSTILE, HOSTILE, 2048, 1, 1, 0.2, 1.0, 0.1, "noisy"}, /* faster than its bytes */
     };
     static char path[256];
     if (path[0]) return path;
@@ -546,6 +546,7 @@ static void the_page_is_whole_and_words_stay_words(void **state)
                                         "Cells without figures:",
                                         "Cells to be read with care:",
                                         "drifting</strong>, no headline",
+                                        "noisy</strong>, <strong class=\"warn\">faster than memory allows</strong>",
                                         "id=\"together\"",
                                         "id=\"published-study\"",
                                         "upper bound of what launching them costs",

@@ -9,6 +9,8 @@
 #include "tests/lab_fake.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 enum { WARMUP = 2, STEPS = 6 };
@@ -283,6 +285,47 @@ static void it_must_not_keep_the_harness_waiting(void **state)
     b1i_stack_patience_ns = before;
 }
 
+/* What compiles does so before its steps count: these have less time than all before them. */
+static void a_measured_step_has_less_time(void **state)
+{
+    (void)state;
+    const uint64_t before = b1i_stack_step_patience_ns;
+    b1i_stack_step_patience_ns = 250000000;
+    b1i_stack_result r = run("sleep 0.4; hello; sleep 0.4; say 0 1; say 1 1; say 2 1; sleep 100");
+    assert_string_equal(r.status, "failed");
+    if (!strstr(r.message, "silent for 0.25 s where step 3 of 8")) fail_msg("%s", r.message);
+    assert_int_equal(r.count, 1);
+    b1i_stack_result_free(&r);
+    b1i_stack_step_patience_ns = before;
+}
+
+/* Who stamps goes before others where it may; the stack never does. */
+static void who_stamps_goes_first(void **state)
+{
+    (void)state;
+    int policy;
+    struct sched_param usual, first = {.sched_priority = 1};
+    assert_int_equal(pthread_getschedparam(pthread_self(), &policy, &usual), 0);
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &first) != 0) skip();
+    assert_int_equal(pthread_setschedparam(pthread_self(), policy, &usual), 0);
+    char body[300];
+    /* Field 41 of stat, the policy, of this process and of the stack. */
+    (void)snprintf(body, sizeof body,
+                   "sleep 0.1; of() { sed 's/.*) //' /proc/$1/stat | cut -d' ' -f39; }; "
+                   "echo $(of %d) $(of $$) >%s; hello; steps 0 8",
+                   (int)getpid(), at("policies"));
+    b1i_stack_result r = run_well(body);
+    b1i_stack_result_free(&r);
+    char *text = text_of(home, "policies"), *expected = NULL;
+    assert_true(asprintf(&expected, "%d %d\n", SCHED_FIFO, policy) > 0);
+    assert_string_equal(text, expected);
+    free(expected);
+    b1i_free(text);
+    int after;
+    assert_int_equal(pthread_getschedparam(pthread_self(), &after, &usual), 0);
+    assert_int_equal(after, policy);
+}
+
 static void a_huge_line_is_no_line(void **state)
 {
     (void)state;
@@ -290,6 +333,8 @@ static void a_huge_line_is_no_line(void **state)
     expect("hello; head -c 40000000 /dev/zero | tr '\\0' x", "failed", parts);
     static const char *const quoted[4] = {"xxxxxxxxxx…\"", "step 0 of 8"};
     expect("hello; head -c 1000000 /dev/zero | tr '\\0' x; echo", "failed", quoted);
+    static const char *const characters[4] = {"\"xéé", "éé…\" where step 0 of 8"}; /* 120 bytes end within one */
+    expect("hello; printf x; for i in $(seq 200); do printf é; done; echo", "failed", characters);
 }
 
 /* The end of what it said, whole characters alone. */
@@ -489,6 +534,8 @@ int main(void)
         cmocka_unit_test(a_refusal_is_a_status),
         cmocka_unit_test(whatever_goes_wrong_is_a_failed_cell),
         cmocka_unit_test(it_must_not_keep_the_harness_waiting),
+        cmocka_unit_test(a_measured_step_has_less_time),
+        cmocka_unit_test(who_stamps_goes_first),
         cmocka_unit_test(a_huge_line_is_no_line),
         cmocka_unit_test(last_words_are_text),
         cmocka_unit_test(what_it_leaves_running_is_ended),

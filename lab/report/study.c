@@ -3,6 +3,7 @@
  * The tables of a study: groups, causes, formats, batches, cells that are no headline, cells without figures; and its
  * claims.
  */
+#include "lab/bench.h"
 #include "lab/report/page.h"
 
 #include <math.h>
@@ -66,6 +67,8 @@ static void group_row(b1i_page *page, const b1i_report_run *run, const b1i_repor
     b1i_page_number(page, run, ANALYSIS, g->tokens_per_s, 1);
     b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "energy.joules_per_token"), 3);
     b1i_html(&page->html, strcmp(verdict, "ok") == 0 ? "<td>%s" : "<td><strong class=\"warn\">%s</strong>", verdict);
+    if (g->r_floor > 1 || g->r_ceiling > B1I_R_MOST)
+        b1i_text_put(&page->html, ", <strong class=\"warn\">faster than memory allows</strong>");
     b1i_text_put(&page->html, g->headline ? "</td></tr>\n" : ", no headline</td></tr>\n");
 }
 
@@ -93,7 +96,9 @@ static void groups(b1i_page *page, const b1i_report_run *run)
     b1i_text_put(&page->html,
                  "<p class=\"note\">The byte floor is weights, keys and values over the datasheet’s bandwidth; "
                  "the arithmetic floor is the operations of matrices and attention over its dense bf16 rate. A session "
-                 "is a fresh process. What drifts or was throttled is counted here and makes no headline.</p>\n");
+                 "is a fresh process. What drifts or was throttled is counted here and makes no headline. "
+                 "Where R_floor is above 1 or R_ceiling above 1.03, a step read less than it counts, or was not timed "
+                 "whole.</p>\n");
 }
 
 /* ---- causes ---- */

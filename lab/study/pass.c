@@ -63,6 +63,8 @@ static void tell(const runner *r, double already)
         snprintf(left, sizeof left, ", %.0f min left", seconds / 60);
     else if (seconds >= 0)
         snprintf(left, sizeof left, ", %.0f s left", seconds);
+    else if (already >= 1) /* nothing is known of its like, or it takes longer than they did */
+        snprintf(left, sizeof left, ", for %.0f s", already);
     r->pass->say(r->pass->user, r->at, what, sizeof what - sizeof left);
     strcat(what, left);
     r->options->progress(r->options->progress_user, what, r->done, r->pass->count);

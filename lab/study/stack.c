@@ -10,6 +10,8 @@
 #include "lab/study/child.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 enum { MESSAGE_MOST = 900, QUOTE_MOST = 120, NAME_MOST = 64 };
 static const double disagree = 0.05;        /* of the sums of what it says and what was seen */
 static const uint64_t end_ns = 30000000000; /* for it to end after its last line, and no more than its patience */
-uint64_t b1i_stack_patience_ns = 900000000000;
+uint64_t b1i_stack_patience_ns = 900000000000, b1i_stack_step_patience_ns = 120000000000;
 
 typedef struct talk {
     const b1i_setting *setting;
@@ -52,6 +54,38 @@ static uint64_t oom_kills(void)
         if (strncmp(line, "oom_kill ", 9) == 0) kills = strtoull(line + 9, NULL, 10);
     fclose(f);
     return kills;
+}
+
+/* ---- who listens ---- */
+
+typedef struct listener {
+    int policy;
+    struct sched_param param;
+    bool raised;
+} listener;
+
+/* The stamp of a line is taken by this thread, as soon as it has read it. Where the system lets it, it goes before all
+ * others meanwhile: the last line of a stack that ends at once, or a busy machine, would else have it wait for a
+ * processor for milliseconds, and they would count as the stack's. It sleeps but for a line. */
+static void listen_first(listener *l)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    l->raised = pthread_getschedparam(pthread_self(), &l->policy, &l->param) == 0 && l->policy == SCHED_OTHER &&
+                pthread_setschedparam(pthread_self(), SCHED_FIFO, &first) == 0;
+}
+
+static void listen_no_more(const listener *l)
+{
+    if (l->raised) (void)pthread_setschedparam(pthread_self(), l->policy, &l->param);
+}
+
+/* The bytes of `text`, at most `most`, that are whole characters. */
+static int whole(const char *text, size_t most)
+{
+    size_t bytes = strlen(text);
+    if (bytes <= most) return (int)bytes;
+    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
+    return (int)most;
 }
 
 /* ---- what it is asked ---- */
@@ -93,22 +127,22 @@ static const char *text_of(const json_t *line, const char *key)
     return json_string_value(json_object_get(line, key));
 }
 
-/* Its next line; *line NULL: it has refused, or there is none more and `may_end`. */
-static b1_status hear(talk *t, const char *expected, bool may_end, json_t **line, b1_error *err)
+/* Its next line within `patience_ns`; *line NULL: it has refused, or there is none more and `may_end`. */
+static b1_status hear(talk *t, const char *expected, uint64_t patience_ns, bool may_end, json_t **line, b1_error *err)
 {
     char *text = NULL;
     size_t bytes = 0;
     b1_error why;
     *line = NULL;
-    switch (b1i_child_line(&t->child, b1i_now_ns() + b1i_stack_patience_ns, t->cancelled, &text, &bytes)) {
+    switch (b1i_child_line(&t->child, b1i_now_ns() + patience_ns, t->cancelled, &text, &bytes)) {
     case b1i_heard_line:
         break;
     case b1i_heard_end:
         if (!may_end) REFUSE(t, "failed", "the stack ended where %s was expected", expected);
         return B1_OK;
     case b1i_heard_nothing:
-        REFUSE(t, "failed", "the stack was silent for %.0f s where %s was expected",
-               (double)b1i_stack_patience_ns / 1e9, expected);
+        REFUSE(t, "failed", "the stack was silent for %.3g s where %s was expected", (double)patience_ns / 1e9,
+               expected);
         return B1_OK;
     case b1i_heard_too_much:
         REFUSE(t, "failed", "the stack said a line of over %zu bytes where %s was expected", B1I_CHILD_LINE_MOST,
@@ -122,8 +156,8 @@ static b1_status hear(talk *t, const char *expected, bool may_end, json_t **line
     b1_status st = b1i_lab_parse(text, bytes, "the line", line, &why);
     if (st == B1_MEMORY) return b1i_fail_memory(err, bytes);
     if (st != B1_OK)
-        REFUSE(t, "failed", "the stack said \"%.*s%s\" where %s was expected, a JSON object on a line", QUOTE_MOST,
-               text, bytes > QUOTE_MOST ? "…" : "", expected);
+        REFUSE(t, "failed", "the stack said \"%.*s%s\" where %s was expected, a JSON object on a line",
+               whole(text, QUOTE_MOST), text, bytes > QUOTE_MOST ? "…" : "", expected);
     return B1_OK;
 }
 
@@ -140,8 +174,9 @@ static bool says_status(talk *t, const json_t *line)
         t->own_words = true;
         return true;
     }
+    if (!status) status = "(no text)";
     REFUSE(t, "failed", "the stack gave the status \"%.*s\", which is none of unsupported, out_of_memory and failed",
-           QUOTE_MOST, status ? status : "(no text)");
+           whole(status, QUOTE_MOST), status);
     return true;
 }
 
@@ -167,7 +202,7 @@ static b1_status take_names(talk *t, const json_t *line, b1_error *err)
 static b1_status introduction(talk *t, b1_error *err)
 {
     json_t *line;
-    b1_status st = hear(t, "its name and version", false, &line, err);
+    b1_status st = hear(t, "its name and version", b1i_stack_patience_ns, false, &line, err);
     if (st != B1_OK || !line) return st;
     st = take_names(t, line, err);
     if (st == B1_OK && !says_status(t, line) && (!t->out->name || !t->out->version))
@@ -184,7 +219,11 @@ static b1_status hear_step(talk *t, int i, b1_error *err)
     json_t *line;
     uint64_t before = t->child.stamp_ns;
     (void)snprintf(expected, sizeof expected, "step %d of %d", i, t->setting->warmup + t->setting->steps);
-    b1_status st = hear(t, expected, false, &line, err);
+    /* What compiles does so while it warms up. */
+    const uint64_t patience = i < t->setting->warmup || b1i_stack_patience_ns < b1i_stack_step_patience_ns
+                                  ? b1i_stack_patience_ns
+                                  : b1i_stack_step_patience_ns;
+    b1_status st = hear(t, expected, patience, false, &line, err);
     if (st != B1_OK || !line) return st;
     const json_t *step = json_object_get(line, "step"), *ns = json_object_get(line, "ns");
     double took = json_number_value(ns);
@@ -206,7 +245,7 @@ static b1_status hear_step(talk *t, int i, b1_error *err)
 static b1_status farewell(talk *t, b1_error *err)
 {
     json_t *line;
-    b1_status st = hear(t, "a profile or the end", true, &line, err);
+    b1_status st = hear(t, "a profile or the end", b1i_stack_patience_ns, true, &line, err);
     if (st != B1_OK || !line) return st;
     json_t *profile = json_object_get(line, "profile");
     if (json_is_object(profile))
@@ -215,7 +254,7 @@ static b1_status farewell(talk *t, b1_error *err)
         REFUSE(t, "failed", "the stack said something else where a profile or the end was expected");
     json_decref(line);
     if (t->out->status) return B1_OK;
-    st = hear(t, "the end", true, &line, err);
+    st = hear(t, "the end", b1i_stack_patience_ns, true, &line, err);
     if (line) REFUSE(t, "failed", "the stack went on after its profile");
     json_decref(line);
     return st;
@@ -250,7 +289,7 @@ static void judge_end(talk *t, const b1i_child_end *end)
         REFUSE(t, "failed", "the stack said all its steps and %s", how);
     } else if (t->out->status && !end->ended_here && end->code != 0) {
         b1_error before = t->why;
-        (void)b1i_fail(&t->why, B1_SYSTEM, "%.*s; it %s", MESSAGE_MOST, before.message, how);
+        (void)b1i_fail(&t->why, B1_SYSTEM, "%.*s; it %s", whole(before.message, MESSAGE_MOST), before.message, how);
     }
 }
 
@@ -301,6 +340,7 @@ b1_status b1i_stack_run(const b1i_setting *setting, const b1_model_info *info, u
     b1_status st = B1_OK;
     *out = (b1i_stack_result){0};
     talk t = {.setting = setting, .cancelled = cancelled, .child = {.out = -1, .bad = -1}, .out = out};
+    listener ear = {.raised = false};
     size_t room = setting->steps > 0 ? (size_t)setting->steps : 1;
     char *ask = request(setting, info, kv_bytes);
     out->step_ns = b1i_calloc(room, sizeof *out->step_ns);
@@ -312,7 +352,9 @@ b1_status b1i_stack_run(const b1i_setting *setting, const b1_model_info *info, u
     t.oom_kills = oom_kills();
     st = b1i_child_start(&t.child, setting->stack, ask, &t.why);
     if (st == B1_OK) {
+        listen_first(&ear);
         st = conversation(&t, err);
+        listen_no_more(&ear);
         bool well = st == B1_OK && (!out->status || t.own_words || t.child.silent);
         b1i_child_end end = b1i_child_close(
             &t.child, well ? b1i_now_ns() + (end_ns < b1i_stack_patience_ns ? end_ns : b1i_stack_patience_ns) : 0,

@@ -12,9 +12,9 @@
  * {"profile": {…}} (step_profile.h). One that cannot run the cell answers {"status": "unsupported" | "out_of_memory" |
  * "failed", "message"} instead of any of its lines. Its stderr is kept (the last 4 KB, in the message of a failure).
  *
- * The harness stamps each line when it arrives. A stack fails where it dies, says something else, lets the harness wait
- * for a line longer than its patience, does not end, or where the sum of its measured steps differs from the harness's
- * by over 5 %.
+ * The harness stamps each line when it arrives, by a thread that goes before others where the system lets it. A stack
+ * fails where it dies, says something else, lets the harness wait for a line longer than its patience, does not end, or
+ * where the sum of its measured steps differs from the harness's by over 5 %.
  */
 #ifndef LAB_STUDY_STACK_H
 #define LAB_STUDY_STACK_H
@@ -38,7 +38,8 @@ b1_status b1i_stack_run(const b1i_setting *setting, const b1_model_info *info, u
                         bool (*cancelled)(void), b1i_stack_result *out, b1_error *err);
 void b1i_stack_result_free(b1i_stack_result *result);
 
-/* How long a line may take, 15 minutes: loading and compiling come before the first. For tests. */
-extern uint64_t b1i_stack_patience_ns;
+/* How long a line may take: 15 minutes before the first measured step, as loading and compiling come before it, and
+ * after the last, where a profile may follow; two minutes between those. For tests. */
+extern uint64_t b1i_stack_patience_ns, b1i_stack_step_patience_ns;
 
 #endif
