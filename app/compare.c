@@ -47,6 +47,14 @@ static const char *milliseconds(double ms, char *to, size_t bytes)
     return to;
 }
 
+/* "    drifting: 2 of 6 and 0 of 6 sessions", where there is one. */
+static void print_unsteady(const json_t *g, const char *key)
+{
+    if (!(item(g, key, 0) + item(g, key, 1) > 0)) return;
+    printf("    %s: %.0f of %.0f and %.0f of %.0f sessions\n", key, item(g, key, 0), item(g, "sessions", 0),
+           item(g, key, 1), item(g, "sessions", 1));
+}
+
 static void print_group(const json_t *g)
 {
     char time[64], ceiling[64], before_ms[24], now_ms[24];
@@ -57,6 +65,8 @@ static void print_group(const json_t *g)
            ratio(g, "time_ratio", "time_interval", time, sizeof time),
            ratio(g, "ceiling_ratio", "ceiling_interval", ceiling, sizeof ceiling), b1i_lab_text_at(g, "verdict"),
            *b1i_lab_text_at(g, "message") ? ": " : "", b1i_lab_text_at(g, "message"));
+    print_unsteady(g, "drifting");
+    print_unsteady(g, "throttled");
     if (item(g, "threads", 0) != item(g, "threads", 1))
         printf("    threads: %.0f and %.0f\n", item(g, "threads", 0), item(g, "threads", 1));
     const json_t *versions = json_object_get(g, "stack_version");
@@ -121,7 +131,8 @@ const b1i_command b1i_command_compare = {
     .summary = "Compares two studies: exit code 1 where a cell became slower.",
     .notes =
         "A cell is a regression where the 95 % intervals of new over old, over sessions, lie wholly beyond 5 % worse,\n"
-        "that of time and that of R_ceiling. With fewer than five sessions it is undecided, and no failure.",
+        "that of time and that of R_ceiling. With fewer than five sessions it is undecided, and no failure. Sessions\n"
+        "that drift or were throttled count like the others; the line below a row says how many.",
     .options = options,
     .run = run,
 };

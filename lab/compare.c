@@ -48,11 +48,12 @@ static double figure(const json_t *cell, const char *key)
 /* ---- a group ---- */
 
 typedef struct side {
-    const json_t *cells; /* of its analysis */
-    double *values;      /* [cells]: room for logarithms of one figure */
-    size_t count;        /* of them */
-    const json_t *any;   /* a cell of the group, one with figures where there is one */
-    bool mixed;          /* cells with figures are of several rigs */
+    const json_t *cells;     /* of its analysis */
+    double *values;          /* [cells]: room for logarithms of one figure */
+    size_t count;            /* of them */
+    const json_t *any;       /* a cell of the group, one with figures where there is one */
+    bool mixed;              /* cells with figures are of several rigs */
+    int drifting, throttled; /* of them; they count like the others */
 } side;
 
 /* The logarithms of a figure of the group's cells, and which rig they are of. */
@@ -62,6 +63,7 @@ static void gather(side *s, const json_t *like, const char *key)
     s->count = 0;
     s->any = NULL;
     s->mixed = false;
+    s->drifting = s->throttled = 0;
     for (size_t i = 0; i < json_array_size(s->cells); i++) {
         const json_t *cell = json_array_get(s->cells, i);
         if (!matches(cell, like)) continue;
@@ -71,6 +73,8 @@ static void gather(side *s, const json_t *like, const char *key)
         if (!measured) s->any = cell;
         s->mixed = s->mixed || !same(cell, s->any, REPORTED, REPORTED_COUNT);
         measured = true;
+        s->drifting += strcmp(b1i_lab_text_at(cell, "verdict"), "drifting") == 0;
+        s->throttled += strcmp(b1i_lab_text_at(cell, "verdict"), "throttled") == 0;
         s->values[s->count++] = log(x);
     }
 }
@@ -162,10 +166,11 @@ static b1_status add_group(side sides[2], const json_t *like, json_t *groups, in
     B1I_TRY(ratio_of(sides, like, "r_ceiling", &ceiling, ceilings, err));
     B1I_TRY(ratio_of(sides, like, "t_obs_ms", &time, times, err));
     const char *verdict = verdict_of(sides, &time, &ceiling, message, sizeof message);
-    figures = json_pack("{s:o,s:o,s:[i,i],s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "threads",
+    figures = json_pack("{s:o,s:o,s:[i,i],s:[i,i],s:[i,i],s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "threads",
                         pair(value_of(sides[OLD].any, "threads"), value_of(sides[NEW].any, "threads")), "stack_version",
                         pair(value_of(sides[OLD].any, "stack_version"), value_of(sides[NEW].any, "stack_version")),
-                        "sessions", (int)sides[OLD].count, (int)sides[NEW].count, "t_obs_ms",
+                        "sessions", (int)sides[OLD].count, (int)sides[NEW].count, "drifting", sides[OLD].drifting,
+                        sides[NEW].drifting, "throttled", sides[OLD].throttled, sides[NEW].throttled, "t_obs_ms",
                         pair(b1i_lab_number(times[0]), b1i_lab_number(times[1])), "time_ratio",
                         b1i_lab_number(time.value), "time_interval", interval_json(&time), "r_ceiling",
                         pair(b1i_lab_number(ceilings[0]), b1i_lab_number(ceilings[1])), "ceiling_ratio",

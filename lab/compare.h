@@ -7,7 +7,8 @@
  * interval over sessions (bootstrap.h: unpaired, on the logarithm, studentised). Where for both it lies wholly beyond
  * 5 % worse, the group is a regression: a time alone may be the machine's, whose memory was slower that day. Beyond 5 %
  * better for both is faster, within 5 % for both the same, and all else undecided; so is a group of fewer than five
- * sessions on either side, or where one side's cells are of several numbers of threads or versions of a stack.
+ * sessions on either side, or where one side's cells are of several numbers of threads or versions of a stack. Sessions
+ * that drift or were throttled are among them, and counted: what they scatter widens the interval.
  */
 #ifndef LAB_COMPARE_H
 #define LAB_COMPARE_H
@@ -22,9 +23,10 @@ enum { B1I_COMPARE_SESSIONS = 5, B1I_COMPARE_RESAMPLES = 10000 };
 /* {"schema": "batchone.compare/1", "old", "new": {"directory", "run", "device", "device_name", "binary_sha256",
  *  "version"}, "limit", "resamples", "seed", "groups": [{"model", "architecture", "weights", "executor", "context",
  *  "batch", "device_name", "threads": [old, new], "stack_version": [old, new], "sessions": [old, new] (with figures),
- *  "t_obs_ms": [old, new] (geometric means; null: none), "time_ratio", "time_interval", "r_ceiling": [old, new],
- *  "ceiling_ratio", "ceiling_interval", "verdict": "regression" | "faster" | "same" | "undecided" | "not measured",
- *  "message"}], "unmatched": {"old": [{the keys that are matched}], "new"}, "regressions"}.
+ *  "drifting": [old, new], "throttled": [old, new] (how many of these sessions), "t_obs_ms": [old, new] (geometric
+ *  means; null: none), "time_ratio", "time_interval", "r_ceiling": [old, new], "ceiling_ratio", "ceiling_interval",
+ *  "verdict": "regression" | "faster" | "same" | "undecided" | "not measured", "message"}], "unmatched": {"old": [{the
+ *  keys that are matched}], "new"}, "regressions"}.
  * B1_ARGUMENT: a directory is no study that verifies. */
 b1_status b1i_compare(const char *old_directory, const char *new_directory, json_t **out, b1_error *err);
 /* The same of two analyses of studies, without "old" and "new". */

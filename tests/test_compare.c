@@ -30,6 +30,7 @@ typedef struct side {
     int threads;        /* 0: 2 */
     const char *stack;  /* version */
     bool fails;
+    int drifting, throttled; /* the first sessions, and those after them */
 } side;
 
 #define SIDE(count, time, high, spread, ...)                                           \
@@ -40,12 +41,15 @@ typedef struct side {
 static json_t *row(const side *s, int session, const char *model, int context)
 {
     double off = 1 + s->scatter * noise((uint64_t)session * 31 + (uint64_t)s->threads);
-    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s?,s:i,s:s,s:o,s:o,s:s?}", "model", model, "architecture",
+    const char *verdict = session <= s->drifting                  ? "drifting"
+                          : session <= s->drifting + s->throttled ? "throttled"
+                                                                  : "ok";
+    return json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:s?,s:i,s:s,s:s?,s:o,s:o,s:s?}", "model", model, "architecture",
                      "llama", "weights", "bf16", "executor", "fused", "context", context, "batch", 1, "device_name",
                      "d", "threads", s->threads ? s->threads : 2, "stack_version", s->stack, "session", session,
-                     "status", s->fails ? "failed" : "ok", "t_obs_ms", s->fails ? json_null() : json_real(s->ms * off),
-                     "r_ceiling", s->fails ? json_null() : json_real(s->ceiling / off), "message",
-                     s->fails ? "it broke" : NULL);
+                     "status", s->fails ? "failed" : "ok", "verdict", s->fails ? NULL : verdict, "t_obs_ms",
+                     s->fails ? json_null() : json_real(s->ms * off), "r_ceiling",
+                     s->fails ? json_null() : json_real(s->ceiling / off), "message", s->fails ? "it broke" : NULL);
 }
 
 static json_t *analysis_of(const side *s, const char *model, int context)
@@ -112,6 +116,26 @@ static void verdicts_need_both_time_and_ceiling(void **state)
                          strcmp(cases[i].verdict, "regression") == 0);
         json_decref(j);
     }
+}
+
+/* Sessions that drift or were throttled stay in, and are counted. */
+static void what_was_not_steady_is_counted(void **state)
+{
+    (void)state;
+    const side before = SIDE(6, 10, 0.8, 0.01, .drifting = 2, .throttled = 1),
+               after = SIDE(7, 12, 0.66, 0.01, .throttled = 4);
+    json_t *j = compared(&before, &after);
+    const json_t *g = group(j, 0);
+    static const struct {
+        const char *key;
+        int old, new;
+    } counts[] = {{"sessions", 6, 7}, {"drifting", 2, 0}, {"throttled", 1, 4}};
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        assert_int_equal(item(g, counts[i].key, 0), counts[i].old);
+        assert_int_equal(item(g, counts[i].key, 1), counts[i].new);
+    }
+    assert_string_equal(text(g, "verdict"), "regression");
+    json_decref(j);
 }
 
 static void ratios_are_new_over_old(void **state)
@@ -308,10 +332,10 @@ static void no_allocation_may_fail_unseen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verdicts_need_both_time_and_ceiling), cmocka_unit_test(ratios_are_new_over_old),
-        cmocka_unit_test(what_has_no_counterpart_is_named),    cmocka_unit_test(rigs_of_one_study_are_not_pooled),
-        cmocka_unit_test(a_planted_slowdown_is_found),         cmocka_unit_test(what_does_not_verify_is_refused),
-        cmocka_unit_test(no_allocation_may_fail_unseen),
+        cmocka_unit_test(what_was_not_steady_is_counted),   cmocka_unit_test(verdicts_need_both_time_and_ceiling),
+        cmocka_unit_test(ratios_are_new_over_old),          cmocka_unit_test(what_has_no_counterpart_is_named),
+        cmocka_unit_test(rigs_of_one_study_are_not_pooled), cmocka_unit_test(a_planted_slowdown_is_found),
+        cmocka_unit_test(what_does_not_verify_is_refused),  cmocka_unit_test(no_allocation_may_fail_unseen),
     };
     return cmocka_run_group_tests_name("compare", tests, make_home, remove_home);
 }
