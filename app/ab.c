@@ -5,20 +5,20 @@
  */
 #include "lab/ab.h"
 
-#include "app/app.h"
-#include "app/output.h"
+#include "app/parts.h"
 #include "lab/analysis.h"
+#include "lab/evidence.h"
 #include "lab/files.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERANDS_MOST = 2, SESSIONS_USUAL = 10, CONTEXT_USUAL = 2048 };
+enum { OPERANDS_MOST = 2, SESSIONS_USUAL = 10, CONTEXT_USUAL = 2048, WARMUP_USUAL = 5, STEPS_USUAL = 30 };
 
 typedef struct ab_options {
     const char *out, *model, *device, *a, *b, *session, *list;
-    int64_t context, sessions, resamples, seed, threads, warmup, steps;
+    int64_t context, sessions, resamples, seed, threads, warmup, steps; /* 0, and of warm-up -1: not given */
     bool synthetic, launch_only, resume, json;
 } ab_options;
 
@@ -50,24 +50,39 @@ static const b1i_option options[] = {
 
 typedef struct ab {
     const ab_options *o;
-    b1i_study_options run;
-    b1i_progress bar;
-    char executable[4096];
+    b1i_parts parts;
 } ab;
 
-static int usage(const char *what, const char *hint)
+/* What options may have a meaning for. */
+enum { PLAN = 1, THERE = 2, LIST = 4, RUN = 8, COLLECT = 16, SEAL = 32 };
+
+/* Prints the first option that `here` knows nothing of. */
+static bool stray(const ab *s, unsigned here, const char *what)
 {
-    b1i_print_error("ab: %s", what);
-    if (hint) b1i_print_hint("%s", hint);
-    return B1I_EXIT_USAGE;
+    const ab_options *o = s->o;
+    const b1i_use uses[] = {{"out", o->out, PLAN | THERE | RUN},
+                            {"model", o->model, PLAN},
+                            {"synthetic", o->synthetic, PLAN},
+                            {"device", o->device, PLAN | THERE},
+                            {"a", o->a, PLAN},
+                            {"b", o->b, PLAN},
+                            {"context", o->context, PLAN},
+                            {"threads", o->threads, PLAN},
+                            {"sessions", o->sessions, PLAN},
+                            {"resamples", o->resamples, PLAN | THERE},
+                            {"seed", o->seed, PLAN | THERE},
+                            {"warmup", o->warmup >= 0, PLAN},
+                            {"steps", o->steps, PLAN},
+                            {"launch-only", o->launch_only, PLAN},
+                            {"resume", o->resume, PLAN | THERE},
+                            {"list", o->list, LIST},
+                            {"session", o->session, RUN},
+                            {"json", o->json, SEAL | COLLECT}};
+    return b1i_parts_stray(&s->parts, uses, sizeof uses / sizeof *uses, here, what);
 }
 
-static void print_line(void *user, const char *line)
-{
-    ab *s = user;
-    b1i_progress_end(&s->bar);
-    fprintf(stderr, "%s\n", line);
-}
+static int ended(ab *s, b1_status st, const b1_error *err) { return b1i_parts_end(&s->parts, st, err); }
+static int usage(const ab *s, const char *what, const char *hint) { return b1i_parts_usage(&s->parts, what, hint); }
 
 /* ---- the result ---- */
 
@@ -140,7 +155,7 @@ static void print_rigs(const json_t *analysis)
 static b1_status print_result(const ab *s, bool *failed, b1_error *err)
 {
     json_t *analysis;
-    b1_status st = b1i_analysis_read(s->run.out, &analysis, err);
+    b1_status st = b1i_analysis_read(s->parts.run.out, &analysis, err);
     if (st != B1_OK) return st;
     *failed = strcmp(b1i_lab_text_at(analysis, "verdict"), "failed") == 0;
     if (s->o->json) return b1i_json_write(analysis, stdout, err);
@@ -152,7 +167,7 @@ static b1_status print_result(const ab *s, bool *failed, b1_error *err)
         print_rigs(analysis);
     printf("verdict: %s%s%s\n%s: batchone verify checks it, batchone report shows it\n",
            b1i_lab_text_at(analysis, "verdict"), *b1i_lab_text_at(analysis, "message") ? ": " : "",
-           b1i_lab_text_at(analysis, "message"), s->run.out);
+           b1i_lab_text_at(analysis, "message"), s->parts.run.out);
     json_decref(analysis);
     return B1_OK;
 }
@@ -181,7 +196,7 @@ static b1_status choose_device(ab *s, b1_error *err)
     size_t count = 0;
     if (executor_in(s->o->a, names[0])) executors[count++] = names[0];
     if (executor_in(s->o->b, names[1])) executors[count++] = names[1];
-    return b1i_device_choose(s->o->device, executors, count, &s->run.device, err);
+    return b1i_device_choose(s->o->device, executors, count, &s->parts.run.device, err);
 }
 
 static b1_status arm(const char *name, const char *settings, const b1i_setting *base, b1i_setting *out, b1_error *err)
@@ -208,21 +223,21 @@ static b1_status make_plan(ab *s, b1_error *err)
     const ab_options *o = s->o;
     b1_status st = choose_device(s, err);
     if (st != B1_OK) return st;
-    const bool gpu = s->run.device.ordinal != B1I_DEVICE_CPU;
+    const bool gpu = s->parts.run.device.ordinal != B1I_DEVICE_CPU;
     const b1i_setting base = {.model = (char *)(uintptr_t)o->model,
                               .synthetic = o->synthetic || b1i_means_shape(o->model),
-                              .device = s->run.device.name,
+                              .device = s->parts.run.device.name,
                               .executor = gpu ? "fused_graph" : "fused",
-                              .context = (int)o->context,
+                              .context = o->context ? (int)o->context : CONTEXT_USUAL,
                               .threads = (int)o->threads,
                               .batch = 1,
-                              .warmup = (int)o->warmup,
-                              .steps = (int)o->steps};
-    b1i_ab_options options_of = {.sessions = (int)o->sessions,
+                              .warmup = o->warmup >= 0 ? (int)o->warmup : WARMUP_USUAL,
+                              .steps = o->steps ? (int)o->steps : STEPS_USUAL};
+    b1i_ab_options options_of = {.sessions = o->sessions ? (int)o->sessions : SESSIONS_USUAL,
                                  .resamples = (int)o->resamples,
                                  .seed = (uint64_t)o->seed,
                                  .launch_only = o->launch_only};
-    options_of.run = s->run;
+    options_of.run = s->parts.run;
     B1I_TRY(look_at(o->model, base.synthetic, err));
     B1I_TRY(arm("a", o->a, &base, &options_of.a, err));
     B1I_TRY(arm("b", o->b, &base, &options_of.b, err));
@@ -236,7 +251,7 @@ fail:
 /* What is missing to plan; NULL: nothing. */
 static const char *missing(const ab_options *o)
 {
-    if (!o->out || !*o->out) return "--out DIR is missing: the directory to make";
+    if (!o->out) return "--out DIR is missing: the directory to make";
     if (!o->model) return "--model is missing";
     return o->a && o->b ? NULL : "--a or --b is missing: the settings of either arm, such as executor=fused,threads=2";
 }
@@ -250,37 +265,35 @@ static void print_id(void *user, const char *id, bool done)
     puts(id);
 }
 
-static int ended(ab *s, b1_status st, const b1_error *err)
-{
-    b1i_progress_end(&s->bar);
-    return st == B1_OK ? B1I_EXIT_OK : b1i_report(err);
-}
-
 static int plan(ab *s)
 {
     b1_error err = {0};
+    if (s->o->list && stray(s, LIST, "plan --list DIR")) return B1I_EXIT_USAGE;
     if (s->o->list) return ended(s, b1i_ab_each(s->o->list, print_id, NULL, &err), &err);
-    if (missing(s->o)) return usage(missing(s->o), "or --list DIR prints the ids there");
+    if (stray(s, PLAN, "plan")) return B1I_EXIT_USAGE;
+    if (missing(s->o)) return usage(s, missing(s->o), "or --list DIR prints the ids there");
     return ended(s, make_plan(s, &err), &err);
 }
 
 static int run_session(ab *s)
 {
     b1_error err = {0};
-    if (!s->o->session || !s->o->out) return usage("run needs --session ID and --out DIR", NULL);
-    return ended(s, b1i_ab_run_session(&s->run, s->o->session, &err), &err);
+    if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
+    if (!s->o->session || !s->o->out) return usage(s, "run needs --session ID and --out DIR", NULL);
+    return ended(s, b1i_ab_run_session(&s->parts.run, s->o->session, &err), &err);
 }
 
 /* The exit code of sessions that were measured, `st` being what became of that. */
 static int finish(ab *s, b1_status st, b1_error *err)
 {
     bool holds = false, failed = false;
-    if (st == B1_OK) st = b1i_ab_collect(&s->run, print_line, s, &holds, err);
+    if (st == B1_OK) st = b1i_ab_collect(&s->parts.run, b1i_parts_line, &s->parts, &holds, err);
     if (st == B1_OK && holds) st = print_result(s, &failed, err);
     int code = ended(s, st, err);
     if (st == B1_CANCELLED) b1i_print_hint("the same command with --resume goes on with it");
     if (code != B1I_EXIT_OK || (holds && !failed)) return code;
-    b1i_print_error(holds ? "ab: a session of %s has no pair" : "ab: %s does not hold: nothing was sealed", s->run.out);
+    b1i_print_error(holds ? "ab: a session of %s has no pair" : "ab: %s does not hold: nothing was sealed",
+                    s->parts.run.out);
     return B1I_EXIT_FAILED;
 }
 
@@ -289,16 +302,22 @@ static int all(ab *s)
     b1_error err = {0};
     const ab_options *o = s->o;
     const bool begun = o->resume && o->out && !o->model && !o->a && !o->b; /* the plan that is there */
-    if (!begun && missing(o)) return usage(missing(o), NULL);
+    if (stray(s, SEAL | (begun ? THERE : PLAN), begun ? "--resume without --model" : "")) return B1I_EXIT_USAGE;
+    if (!begun && missing(o)) return usage(s, missing(o), NULL);
     b1_status st = begun ? b1i_ab_same_draws(o->out, (int)o->resamples, (uint64_t)o->seed, &err) : make_plan(s, &err);
-    if (st == B1_OK) st = b1i_ab_run_all(&s->run, &err);
+    if (st == B1_OK) st = b1i_ab_run_all(&s->parts.run, &err);
     return finish(s, st, &err);
 }
 
 static int collect(ab *s, const char *directory)
 {
     b1_error err = {0};
-    s->run.out = directory;
+    if (stray(s, COLLECT, "collect")) return B1I_EXIT_USAGE;
+    if (b1i_evidence_look(directory) == b1i_evidence_none) {
+        b1i_print_error("ab: there is no %s", directory);
+        return B1I_EXIT_USAGE;
+    }
+    s->parts.run.out = directory;
     return finish(s, B1_OK, &err);
 }
 
@@ -308,23 +327,17 @@ static int dispatch(ab *s, const char *const *words, int count)
     if (strcmp(words[0], "plan") == 0 && count == 1) return plan(s);
     if (strcmp(words[0], "run") == 0 && count == 1) return run_session(s);
     if (strcmp(words[0], "collect") == 0 && count == 2) return collect(s, words[1]);
-    return usage("there is plan, run, collect DIR, or no word at all", "\"batchone ab --help\" lists what there is");
+    return usage(s, "there is plan, run, collect DIR, or no word at all", "\"batchone ab --help\" lists what there is");
 }
 
 static int run(const b1i_command *self, char **arguments)
 {
-    ab_options o = {.context = CONTEXT_USUAL, .sessions = SESSIONS_USUAL, .warmup = 5, .steps = 30};
+    ab_options o = {.warmup = -1};
     ab s = {.o = &o};
     const char *words[OPERANDS_MOST] = {NULL};
     int count, code = b1i_options_parse(self, arguments, &o, words, 0, OPERANDS_MOST, &count);
     if (code != B1I_PARSED) return code;
-    b1i_own_path(s.executable, sizeof s.executable);
-    s.run = (b1i_study_options){.out = o.out,
-                                .executable = s.executable,
-                                .resume = o.resume,
-                                .cancelled = b1i_cancel_asked,
-                                .progress = b1i_progress_show,
-                                .progress_user = &s.bar};
+    b1i_parts_begin(&s.parts, self->name, o.out, o.resume);
     return dispatch(&s, words, count);
 }
 

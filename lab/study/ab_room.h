@@ -25,7 +25,7 @@ typedef struct b1i_ab_planned {
     size_t count;
 } b1i_ab_planned;
 
-/* B1_IO: it is no such plan, or one whose ids do not follow from it. */
+/* B1_ARGUMENT: there is none, it is no such plan, or one whose ids do not follow from it. */
 b1_status b1i_ab_read(const char *directory, b1i_ab_planned *out, b1_error *err);
 void b1i_ab_free(b1i_ab_planned *plan);
 /* device_name; NULL: it was not known where the plan was made. */
