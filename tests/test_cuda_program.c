@@ -44,12 +44,12 @@ static const tiny_shape shapes[] = {
 };
 static const b1i_format_id formats[] = {b1i_bf16, b1i_f32, b1i_q8_0, b1i_q4_1, b1i_q6_k};
 
-/* Shared memory that a kernel has besides; ptxas says 384 bytes for linear. Attention has its queries as two bf16, the
+/* Shared memory that a kernel has besides; ptxas says 384 to 512 bytes for linear. Attention has its queries as two bf16, the
  * keys and values of eight rows, and the barriers of its rings. */
 static size_t static_shared(const b1i_gpu_launch *l, int dim)
 {
     const char *name = b1i_gpu_kernel_name(l->kernel);
-    if (strncmp(name, "k_linear_", 9) == 0) return 448;
+    if (strncmp(name, "k_linear_", 9) == 0) return 576;
     if (strncmp(name, "k_attention_", 12) == 0)
         return (size_t)(2 * 8 * (dim % 64 ? dim : dim + 32) * 2 + 8 * 2 * dim * 2 + 512);
     return 1024;
@@ -72,7 +72,8 @@ static void check_launch(const b1i_gpu_launch *l, const b1i_gpu_info *gpu, int d
     if (l->grid[0] > B1I_CUDA_BLOCKS_MAX || panels != want || a.units < 1)
         fail_msg("%s: %s: %u blocks have %lld panels of %lld", what, name, l->grid[0], (long long)panels,
                  (long long)want);
-    const int round = B1I_LINEAR_SLOT_BYTES / a.block_bytes > B1I_LINEAR_WARPS ? B1I_LINEAR_WARPS : 1;
+    const int warps = (int)l->threads / 32 - 1;
+    const int round = B1I_LINEAR_SLOT_BYTES / a.block_bytes > warps ? warps : 1;
     if (a.chunk < 1 || a.chunk % round != 0 || a.chunk * a.block_bytes > B1I_LINEAR_SLOT_BYTES ||
         (a.chunks - 1) * a.chunk >= a.blocks || a.chunks * a.chunk < a.blocks)
         fail_msg("%s: %s: %d chunks of %d blocks, of %d", what, name, a.chunks, a.chunk, a.blocks);

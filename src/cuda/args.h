@@ -48,9 +48,8 @@ enum {
  * (B1I_LINEAR_SLOTS_BESIDE), so that both stream at once; the others have the longest that an SM takes, and the next
  * one's blocks start as these end. Where a block gets less shared memory, rings are shorter: linear's as program.c
  * finds that they fit, attention's on GPUs whose blocks get less than 160 KB (8.6, 8.9, 12.x). */
-#ifndef B1I_LINEAR_WARPS
-#define B1I_LINEAR_WARPS 8 /* that multiply; one more fills the ring */
-#endif
+/* Warps that multiply, of a format; one more fills the ring. Integers have more to do for a byte. */
+#define B1I_LINEAR_WARPS(format) ((format) == b1i_tile_i8 || (format) == b1i_tile_i4 ? 12 : 8)
 #ifndef B1I_LINEAR_SLOT_BYTES
 #define B1I_LINEAR_SLOT_BYTES 16384
 #endif

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Shared memory that a linear kernel has besides (ptxas says 384 bytes). */
-enum { LINEAR_STATIC = 512 };
+/* Shared memory that a linear kernel has besides (ptxas says 384 to 512 bytes). */
+enum { LINEAR_STATIC = 640 };
 
 static const char *const format_names[b1i_tile_count] = {"bf16", "f16", "f32", "i8", "i4"};
 
@@ -73,11 +73,11 @@ static b1_status add_begin(builder *b, const b1i_op *op)
 /* ---- linear ---- */
 
 /* Shared memory of a linear launch: the ring, one row's input, and each warp's sums of the block's panels. */
-static size_t linear_shared(const b1i_linear_args *a, bool few)
+static size_t linear_shared(const b1i_linear_args *a, int warps, bool few)
 {
     size_t panels = (size_t)(a->units + (a->units_more > 0)) * (size_t)a->unit;
     return (size_t)a->slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
-           panels * B1I_LINEAR_WARPS * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+           panels * (size_t)warps * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
 }
 
 /* A block an SM, more where a block's sums would not fit; returns the number of blocks. */
@@ -95,9 +95,9 @@ static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_arg
 
 /* Chunks fill slots. Where a slot takes more than a block for each warp they are whole rounds of the warps: in none but
  * the last has a warp more than another. */
-static void cut_chunks(b1i_linear_args *a)
+static void cut_chunks(b1i_linear_args *a, int warps)
 {
-    int most = B1I_LINEAR_SLOT_BYTES / a->block_bytes, round = most > B1I_LINEAR_WARPS ? B1I_LINEAR_WARPS : 1;
+    int most = B1I_LINEAR_SLOT_BYTES / a->block_bytes, round = most > warps ? warps : 1;
     most -= most % round;
     a->chunks = (a->blocks + most - 1) / most;
     a->chunk = (a->blocks + a->chunks * round - 1) / (a->chunks * round) * round;
@@ -111,6 +111,7 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
      * the others a block takes an SM for itself and the next one starts when it ends. */
     const bool beside = b->beside;
     const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block - LINEAR_STATIC;
+    const int warps = B1I_LINEAR_WARPS(first->format);
     char name[48];
     a->weights = first->data;
     a->blocks = first->blocks;
@@ -118,19 +119,19 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     a->scales = first->scales;
     a->offsets = first->offsets;
     a->cols = first->cols;
-    cut_chunks(a);
+    cut_chunks(a, warps);
     a->early = b->early;
     a->step = b->m->step;
     a->slots = beside ? B1I_LINEAR_SLOTS_BESIDE : B1I_LINEAR_SLOTS;
     bool few = b->rows > 1;
     unsigned grid[3] = {share_out(b, panels, few, a), 1, 1};
-    while (linear_shared(a, few) > limit && a->slots > B1I_LINEAR_SLOTS_LEAST) a->slots--;
-    if (!few && linear_shared(a, few) > limit) { /* a row longer than shared memory: read as it is needed */
+    while (linear_shared(a, warps, few) > limit && a->slots > B1I_LINEAR_SLOTS_LEAST) a->slots--;
+    if (!few && linear_shared(a, warps, few) > limit) { /* a row longer than shared memory: read as it is needed */
         few = true;
         grid[0] = share_out(b, panels, few, a);
     }
     (void)snprintf(name, sizeof name, "k_linear_%s_%s", format_names[first->format], few ? "few" : "one");
-    return add(b, name, grid, (B1I_LINEAR_WARPS + 1) * 32, linear_shared(a, few), a, sizeof *a);
+    return add(b, name, grid, (warps + 1) * 32, linear_shared(a, warps, few), a, sizeof *a);
 }
 
 static b1i_linear_out linear_out(const builder *b, const b1i_op *op, b1i_value value, int first_panel)

@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int WARPS = B1I_LINEAR_WARPS, READERS = WARPS * 32;
+constexpr int READERS = WARPS * 32; /* WARPS is of the file that includes this one */
 constexpr int KEPT = 4; /* times 16 bytes of an input that a thread keeps between its two passes */
 
 /* A barrier of the threads that multiply. */

@@ -73,13 +73,13 @@ __device__ __forceinline__ uint32_t f16_of_bf16(uint32_t pair, float by)
 
 /* ---- the product of a block ----
  * The sums of 16 rows for the columns of B. add() takes one block in shared memory and the B fragments of its halves
- * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. `together`, 2 or
- * 3: blocks that a warp does at once. SCALES and OFFSETS are those of i8, OFFSETS that of i4. */
+ * (x, y and z, w), f16 where in_f16 says so; several accumulators keep the tensor cores' chains short. `together`, 2 to
+ * 4: blocks that a warp does at once; `bytes`: of a block. SCALES and OFFSETS are those of i8, OFFSETS that of i4. */
 template <int FORMAT, int SCALES = 0, int OFFSETS = 0> struct tile_sums;
 
 /* bf16 and f16: fragments as they lie. */
 template <bool F16> struct fragment_sums {
-    static constexpr int together = 2;
+    static constexpr int bytes = 1024, together = 2;
     float c[2][4];
     __device__ __forceinline__ void clear()
     {
@@ -109,7 +109,7 @@ template <> struct tile_sums<b1i_tile_f16> : fragment_sums<true> {};
 
 /* f32 as the sum of three bf16 fragments: 24 bits. */
 template <> struct tile_sums<b1i_tile_f32> {
-    static constexpr int together = 2;
+    static constexpr int bytes = 2048, together = 2;
     float c[3][4];
     __device__ __forceinline__ void clear()
     {
@@ -147,7 +147,6 @@ template <> struct tile_sums<b1i_tile_f32> {
 /* Integers: the scale of a row is applied to the sums of a block (or a half), its offset to the sums of the inputs,
  * which a fragment of ones gives. */
 struct scaled_sums {
-    static constexpr int together = 3;
     float c[4];
     __device__ __forceinline__ void clear()
     {
@@ -179,6 +178,7 @@ struct scaled_sums {
 };
 
 template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i8, SCALES, OFFSETS> : scaled_sums {
+    static constexpr int bytes = 512 + (SCALES + OFFSETS) * 64, together = 2;
     /* Two of four bytes q + 128 as f16: below a byte 0x64, such a byte is the f16 1024 + 128 + q. */
     static __device__ __forceinline__ uint32_t widen(uint32_t bytes, int select)
     {
@@ -208,6 +208,7 @@ template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i8, SCALES, OFFSETS
 };
 
 template <int SCALES, int OFFSETS> struct tile_sums<b1i_tile_i4, SCALES, OFFSETS> : scaled_sums {
+    static constexpr int bytes = 256 + (OFFSETS ? 128 : 32), together = 4;
     /* Two nibbles as f16: below 0x64, q is the f16 1024 + q, and four bits higher 1024 + 16 q. */
     static __device__ __forceinline__ uint32_t low(uint32_t q)
     {
