@@ -18,14 +18,14 @@
 
 /* Of the buffer that the ceiling is read from; the weights that are streamed between two readings help to keep it out
  * of the caches, so it may be smaller than the one of `batchone ceiling`. */
-enum { CEILING_MOST_BYTES = 1 << 30 };
+enum { CEILING_MOST_BYTES = 1 << 30, BATCH_MOST = 8 };
 /* The same on a GPU, whose passes are short. Never more than a quarter of what the engine left free. */
 #define GPU_CEILING_MOST_BYTES (2ull << 30)
 enum { GPU_CEILING_PART = 4 };
 
 typedef struct bench_options {
     bool synthetic;
-    b1i_integers contexts;
+    b1i_integers contexts, batches;
     b1i_texts executors, weights;
     int64_t threads, warmup, steps, prefill;
     double deadline_ms;
@@ -46,6 +46,7 @@ static const b1i_option options[] = {
     {"executor", 0, b1i_option_words, AT(executors), "NAME,…",
      "or all (fused,persistent; on a GPU fused_graph,fused_pdl)", 0, 0, executor_or_all},
     {"weights", 0, b1i_option_words, AT(weights), "F,…", "formats of a shape's matrices (bf16)", 0, 0, NULL},
+    {"batch", 0, b1i_option_integers, AT(batches), "N,…", "sequences of a step, up to 8 (1)", 1, BATCH_MOST, NULL},
     {"threads", 't', b1i_option_integer, AT(threads), "N", "threads (as many as cores may be used)", 1, 4096, NULL},
     {"warmup", 0, b1i_option_integer, AT(warmup), "N", "least steps before the clock starts (5)", 0, 1e6, NULL},
     {"steps", 0, b1i_option_integer, AT(steps), "N", "least samples of a cell (30)", 1, 1e6, NULL},
@@ -105,15 +106,16 @@ static void print_more(const b1i_cell *c)
                number(c->energy, "seconds"));
 }
 
-/* A row on stdout; `first` puts the headings before it. */
-static void print_cell(const b1i_cell *c, bool first)
+/* A row on stdout; `first` puts the headings before it, `batches` has the batch after the context. */
+static void print_cell(const b1i_cell *c, bool first, bool batches)
 {
     const b1i_bench_result *r = &c->result;
     int width = strcmp(c->device, "cpu") == 0 ? 12 : 15; /* separate_stream */
     if (first)
-        printf("%-36s %-8s %-*s %7s %9s %9s %9s %8s %9s %10s %s\n", "model", "weights", width, "executor", "context",
-               "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
+        printf("%-36s %-8s %-*s %7s %s%9s %9s %9s %8s %9s %10s %s\n", "model", "weights", width, "executor", "context",
+               batches ? "batch " : "", "ms/step", "p90", "p99", "ceiling", "R_ceiling", "prefill/s", "verdict");
     printf("%-36s %-8s %-*s %7d ", c->model, c->weights, width, c->executor, c->context);
+    if (batches) printf("%5d ", c->batch);
     if (c->message) {
         printf("%s: %s\n", c->status, c->message);
     } else {
@@ -138,7 +140,7 @@ static b1_status emit(bench *b, b1i_cell *c, b1_error *err)
     c->device_bytes = b->info.device_bytes;
     b1i_progress_end(&b->progress);
     if (!b->options->json)
-        print_cell(c, b->done == 0);
+        print_cell(c, b->done == 0, b->options->batches.count > 0);
     else if (json_array_append_new(b->cells, b1i_cell_json(c)) != 0)
         return b1i_fail(err, B1_MEMORY, "not enough memory for the JSON document");
     b->done++;
@@ -169,19 +171,21 @@ static void tell(bench *b, const char *executor, int context)
     b1i_progress_bar(&b->progress, what, (uint64_t)b->done, (uint64_t)b->total);
 }
 
-static b1_status with_session(bench *b, const char *executor, int context, b1_session **out, b1_error *err)
+/* Opens `batch` sessions; what is opened is there also where one fails. */
+static b1_status with_sessions(bench *b, const char *executor, int context, b1_session **out, int batch, b1_error *err)
 {
     b1_session_options o = {.executor = executor, .context = context};
-    b1_status st = b1_session_create(b->engine, &o, out, err);
+    b1_status st = B1_OK;
+    for (int i = 0; i < batch && st == B1_OK; i++) st = b1_session_create(b->engine, &o, &out[i], err);
     b1_engine_info(b->engine, &b->info); /* a session may have packed weights its own way */
-    b1i_cancel_watch(*out);
+    b1i_cancel_watch(out[0]);
     return st;
 }
 
-static void end_session(b1_session *session)
+static void end_sessions(b1_session **sessions, int batch)
 {
     b1i_cancel_watch(NULL);
-    b1_session_close(session);
+    for (int i = 0; i < batch; i++) b1_session_close(sessions[i]);
 }
 
 /* Says the session's note, if it has one that was not said yet. */
@@ -196,12 +200,12 @@ static b1_status measure_prefill(bench *b, const char *executor, double *tokens_
     b1_session *session = NULL;
     int count = (int)b->options->prefill;
     tell(b, executor, count);
-    b1_status st = with_session(b, executor, count, &session, err);
+    b1_status st = with_sessions(b, executor, count, &session, 1, err);
     if (st == B1_OK) {
         say_note(b, session);
         st = b1i_cell_prefill(session, b->info.vocab, count, b1i_cancel_asked, tokens_per_s, err);
     }
-    end_session(session);
+    end_sessions(&session, 1);
     return st;
 }
 
@@ -222,9 +226,9 @@ static b1_status graph_status(const bench *b, b1_error *err)
 }
 
 /* Steps with nothing between them: jitter, where a deadline asks for it, and energy. */
-static b1_status endure(bench *b, b1i_cell *c, b1_session *session, b1_error *err)
+static b1_status endure(bench *b, b1i_cell *c, b1_session *const *sessions, b1_error *err)
 {
-    b1i_steps steps = {&session, 1, b->info.vocab, c->context, 0};
+    b1i_steps steps = {sessions, c->batch, b->info.vocab, c->context, 0};
     const b1i_endurance how = {.ordinal = b->device.ordinal,
                                .steps = b->options->deadline_ms > 0 ? (int)b->options->steps : 0,
                                .deadline_ms = b->options->deadline_ms,
@@ -234,31 +238,48 @@ static b1_status endure(bench *b, b1i_cell *c, b1_session *session, b1_error *er
 
 static b1_status measure_cell(bench *b, b1i_cell *c, b1_error *err)
 {
-    b1_session *session = NULL;
+    b1_session *sessions[BATCH_MOST] = {NULL};
     b1i_bench_plan plan = {
         .warmup = (int)b->options->warmup, .steps = (int)b->options->steps, .cancelled = b1i_cancel_asked};
     tell(b, c->executor, c->context);
-    b1_status st = with_session(b, c->executor, c->context, &session, err);
+    b1_status st = with_sessions(b, c->executor, c->context, sessions, c->batch, err);
     if (st == B1_OK) {
-        c->kv_bytes = b1_session_kv_bytes(session, c->context);
-        c->weight_bytes = b1_session_traffic_bytes(session, c->context) - c->kv_bytes;
-        write_graph(b, session);
-        say_note(b, session);
-        st = b1i_cell_measure(&session, 1, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
-        if (st == B1_OK) st = endure(b, c, session, err);
+        const uint64_t kv = b1_session_kv_bytes(sessions[0], c->context);
+        c->kv_bytes = kv * (uint64_t)c->batch;
+        c->weight_bytes = b1_session_traffic_bytes(sessions[0], c->context) - kv;
+        write_graph(b, sessions[0]);
+        say_note(b, sessions[0]);
+        st = b1i_cell_measure(sessions, c->batch, b->ceiling, b->info.vocab, c->context, &plan, &c->result, err);
+        if (st == B1_OK) st = endure(b, c, sessions, err);
     }
-    end_session(session);
+    end_sessions(sessions, c->batch);
     return st;
 }
 
-/* All contexts of one executor. Only a cancel and a full memory of our own end the bench. */
+static size_t cells_of_executor(const bench_options *o)
+{
+    return o->contexts.count * (o->batches.count ? o->batches.count : 1);
+}
+
+/* The cell `at` of an executor: its context and batch. */
+static b1i_cell cell_at(const bench *b, const char *executor, size_t at)
+{
+    const bench_options *o = b->options;
+    const size_t batches = o->batches.count ? o->batches.count : 1;
+    return (b1i_cell){.executor = executor,
+                      .context = (int)o->contexts.items[at / batches],
+                      .batch = o->batches.count ? (int)o->batches.items[at % batches] : 1};
+}
+
+/* All contexts and batches of one executor. Only a cancel and a full memory of our own end the bench. */
 static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
 {
     double prefill = 0;
     b1_error why = {0};
     b1_status prefilled = b->options->prefill ? measure_prefill(b, executor, &prefill, &why) : B1_OK, st = prefilled;
-    for (size_t i = 0; st != B1_CANCELLED && i < b->options->contexts.count; i++) {
-        b1i_cell c = {.executor = executor, .context = (int)b->options->contexts.items[i], .prefill = prefill};
+    for (size_t i = 0; st != B1_CANCELLED && i < cells_of_executor(b->options); i++) {
+        b1i_cell c = cell_at(b, executor, i);
+        c.prefill = prefill;
         st = prefilled == B1_OK ? measure_cell(b, &c, &why) : prefilled;
         c.status = st == B1_OK ? "ok" : status_word(st);
         c.message = st == B1_OK ? NULL : why.message;
@@ -277,11 +298,10 @@ static b1_status measure_executor(bench *b, const char *executor, b1_error *err)
 static b1_status emit_all_failed(bench *b, const b1_error *why, b1_error *err)
 {
     for (size_t e = 0; e < b->executors.count; e++)
-        for (size_t i = 0; i < b->options->contexts.count; i++) {
-            b1i_cell c = {.executor = b->executors.names[e],
-                          .status = status_word(why->status),
-                          .message = why->message,
-                          .context = (int)b->options->contexts.items[i]};
+        for (size_t i = 0; i < cells_of_executor(b->options); i++) {
+            b1i_cell c = cell_at(b, b->executors.names[e], i);
+            c.status = status_word(why->status);
+            c.message = why->message;
             b1_status st = emit(b, &c, err);
             if (st != B1_OK) return st;
         }
@@ -436,7 +456,7 @@ static b1_status bench_model(bench *b, b1_error *err)
     size_t formats = o->weights.count ? o->weights.count : 1;
     b1i_outfile file = {0};
     b1_status st = B1_OK;
-    b->total = (int)(formats * b->executors.count * o->contexts.count);
+    b->total = (int)(formats * b->executors.count * cells_of_executor(o));
     if (o->json) B1I_TRY(b1i_outfile_open(o->json, &file, err)); /* before hours of measuring */
     for (size_t w = 0; w < formats; w++) {
         B1I_TRY(measure_weights(b, o->weights.count ? o->weights.items[w] : NULL, err));

@@ -28,8 +28,9 @@ json_t *b1i_cell_json(const b1i_cell *c)
     const b1i_bench_result *r = &c->result;
     bool ok = !c->message, peak = ok && c->peak_gbps > 0;
     double floor_ms = peak ? (double)(c->weight_bytes + c->kv_bytes) / c->peak_gbps / 1e6 : 0;
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i}", "model", c->model, "device", c->device, "executor", c->executor,
-                          "weights", c->weights, "context", c->context, "threads", c->threads);
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i}", "model", c->model, "device", c->device, "executor",
+                          c->executor, "weights", c->weights, "context", c->context, "threads", c->threads, "batch",
+                          c->batch > 0 ? c->batch : 1);
     json_t *figures = json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "t_obs_ms",
         number_or_null(ok, r->t_obs_ms), "p10_ms", number_or_null(ok, r->p10_ms), "p90_ms",

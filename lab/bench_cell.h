@@ -14,6 +14,7 @@ typedef struct b1i_cell {
     const char *model, *device, *weights, *executor, *status;
     const char *message; /* NULL where the status is ok */
     int context, threads;
+    int batch; /* sequences of a step, whose keys and values kv_bytes are; 0: one */
     uint64_t weight_bytes, stored_bytes, kv_bytes;
     uint64_t device_bytes; /* what the engine's memory was planned to be; 0: unknown */
     double prefill;        /* tokens a second; 0: not measured */

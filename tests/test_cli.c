@@ -615,7 +615,31 @@ static void check_cell(const json_t *c)
     assert_true(steps >= 30);
     assert_true(number_of(c, "warmup") >= 5);
     assert_true(number_of(c, "t_obs_ms") > 0 && number_of(c, "p10_ms") <= number_of(c, "t_obs_ms"));
-    assert_int_equal((int)number_of(c, "kv_bytes"), 2 * TINY_LAYERS * 2 * 16 * 64 * 2);
+    assert_int_equal((int)number_of(c, "kv_bytes"),
+                     2 * TINY_LAYERS * 2 * 16 * (int)(number_of(c, "context") * number_of(c, "batch")) * 2);
+}
+
+static void bench_takes_several_sequences(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    print_message("the buffer of the ceiling and its shadow are too large under ThreadSanitizer\n");
+    skip();
+#endif
+    json_t *j = document("bench|MODEL|--device|cpu|--context|8,64|--executor|fused|--batch|1,3|--json|-");
+    static const int contexts[] = {8, 8, 64, 64}, batches[] = {1, 3, 1, 3};
+    double weights[4];
+    assert_int_equal(json_array_size(get(j, "cells")), 4);
+    for (int i = 0; i < 4; i++) {
+        const json_t *cell = json_array_get(get(j, "cells"), (size_t)i);
+        assert_string_equal(text_of(cell, "status"), "ok");
+        check_cell(cell);
+        assert_int_equal(number_of(cell, "context"), contexts[i]);
+        assert_int_equal(number_of(cell, "batch"), batches[i]);
+        weights[i] = number_of(cell, "weight_bytes");
+    }
+    assert_true(weights[1] == weights[0] && weights[3] == weights[2]);
+    json_decref(j);
 }
 
 static void bench_writes_whole_files(void **state)
@@ -821,6 +845,7 @@ int main(void)
         cmocka_unit_test(tokenize_goes_both_ways),
         cmocka_unit_test(inspect_knows_the_floors),
         cmocka_unit_test(a_broken_tokenizer_is_found),
+        cmocka_unit_test(bench_takes_several_sequences),
         cmocka_unit_test(bench_writes_whole_files),
         cmocka_unit_test(a_cell_that_cannot_run_is_kept),
         cmocka_unit_test(all_executors_are_those_of_the_device),
