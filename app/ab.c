@@ -203,7 +203,10 @@ static b1_status arm(const char *name, const char *settings, const b1i_setting *
 {
     b1_error why = {0};
     b1_status st = b1i_ab_settings(settings, base, out, &why);
-    return st == B1_OK ? st : b1i_fail(err, st, "--%s: %s", name, why.message);
+    if (st != B1_OK) return b1i_fail(err, st, "--%s: %s", name, why.message);
+    if (!out->weights || out->stack || out->synthetic) return B1_OK;
+    return b1i_fail(err, B1_ARGUMENT, "--%s: weights=%s is for built-in shapes; a model's file has its own format",
+                    name, out->weights);
 }
 
 /* Sessions of a model that cannot be read would all fail for the same reason. */

@@ -55,12 +55,18 @@ static void print_unsteady(const json_t *g, const char *key)
            item(g, key, 1), item(g, "sessions", 1));
 }
 
-static void print_group(const json_t *g)
+/* Of the names of models and executors. */
+typedef struct widths {
+    int model, executor;
+} widths;
+
+static void print_group(const json_t *g, const widths *w)
 {
     char time[64], ceiling[64], before_ms[24], now_ms[24];
-    printf("%-24s %-8s %-15s %7.0f %5.0f %9s %9s  %-24s %-24s %s%s%s\n", b1i_lab_text_at(g, "model"),
-           b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(json_object_get(g, "context")),
-           number(json_object_get(g, "batch")), milliseconds(item(g, "t_obs_ms", 0), before_ms, sizeof before_ms),
+    printf("%-*s %-8s %-*s %7.0f %5.0f %9s %9s  %-24s %-24s %s%s%s\n", w->model, b1i_lab_text_at(g, "model"),
+           b1i_lab_text_at(g, "weights"), w->executor, b1i_lab_text_at(g, "executor"),
+           number(json_object_get(g, "context")), number(json_object_get(g, "batch")),
+           milliseconds(item(g, "t_obs_ms", 0), before_ms, sizeof before_ms),
            milliseconds(item(g, "t_obs_ms", 1), now_ms, sizeof now_ms),
            ratio(g, "time_ratio", "time_interval", time, sizeof time),
            ratio(g, "ceiling_ratio", "ceiling_interval", ceiling, sizeof ceiling), b1i_lab_text_at(g, "verdict"),
@@ -76,14 +82,15 @@ static void print_group(const json_t *g)
                json_is_string(now) ? json_string_value(now) : "-");
 }
 
-static void print_unmatched(const json_t *document, const char *side)
+static void print_unmatched(const json_t *document, const char *side, const widths *w)
 {
     const json_t *list = json_object_get(json_object_get(document, "unmatched"), side);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *g = json_array_get(list, i);
-        printf("%-24s %-8s %-15s %7.0f %5.0f is in the %s study alone (%s)\n", b1i_lab_text_at(g, "model"),
-               b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(json_object_get(g, "context")),
-               number(json_object_get(g, "batch")), side, b1i_lab_text_at(g, "device_name"));
+        printf("%-*s %-8s %-*s %7.0f %5.0f is in the %s study alone (%s)\n", w->model, b1i_lab_text_at(g, "model"),
+               b1i_lab_text_at(g, "weights"), w->executor, b1i_lab_text_at(g, "executor"),
+               number(json_object_get(g, "context")), number(json_object_get(g, "batch")), side,
+               b1i_lab_text_at(g, "device_name"));
     }
 }
 
@@ -91,14 +98,15 @@ static void print_table(const json_t *document)
 {
     const json_t *groups = json_object_get(document, "groups"), *before = json_object_get(document, "old"),
                  *now = json_object_get(document, "new");
+    const widths w = {b1i_column_width(groups, "model", 12), b1i_column_width(groups, "executor", 15)};
     printf("old: %s (%s, %.12s)\nnew: %s (%s, %.12s)\n", b1i_lab_text_at(before, "directory"),
            b1i_lab_text_at(before, "version"), b1i_lab_text_at(before, "binary_sha256"),
            b1i_lab_text_at(now, "directory"), b1i_lab_text_at(now, "version"), b1i_lab_text_at(now, "binary_sha256"));
-    printf("%-24s %-8s %-15s %7s %5s %9s %9s  %-24s %-24s %s\n", "model", "weights", "executor", "context", "batch",
-           "old ms", "new ms", "time, new / old", "R_ceiling, new / old", "verdict");
-    for (size_t i = 0; i < json_array_size(groups); i++) print_group(json_array_get(groups, i));
-    print_unmatched(document, "old");
-    print_unmatched(document, "new");
+    printf("%-*s %-8s %-*s %7s %5s %9s %9s  %-24s %-24s %s\n", w.model, "model", "weights", w.executor, "executor",
+           "context", "batch", "old ms", "new ms", "time, new / old", "R_ceiling, new / old", "verdict");
+    for (size_t i = 0; i < json_array_size(groups); i++) print_group(json_array_get(groups, i), &w);
+    print_unmatched(document, "old", &w);
+    print_unmatched(document, "new", &w);
 }
 
 static int run(const b1i_command *self, char **arguments)

@@ -221,6 +221,16 @@ b1_status b1i_json_write(json_t *document, FILE *file, b1_error *err)
     return B1_OK;
 }
 
+int b1i_column_width(const json_t *rows, const char *key, int least)
+{
+    size_t width = (size_t)least;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const size_t length = json_string_length(json_object_get(json_array_get(rows, i), key));
+        width = length > width ? length : width;
+    }
+    return (int)width;
+}
+
 json_t *b1i_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 const char *b1i_human_bytes(uint64_t bytes, char *text)

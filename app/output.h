@@ -21,6 +21,9 @@ int b1i_exit_code(b1_status status);
 /* Colours may be used on `file`: a terminal that can, and NO_COLOR is not set. */
 bool b1i_colours(FILE *file);
 
+/* Bytes of the longest text that `key` has in the rows, `least` at least: a column's width. */
+int b1i_column_width(const json_t *rows, const char *key, int least);
+
 /* A b1_progress_fn: draws a bar on stderr where that is a terminal, removes it when done, and cancels after Ctrl-C.
  * `user` is a b1i_progress, zeroed. */
 typedef struct b1i_progress {

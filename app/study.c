@@ -130,14 +130,15 @@ static const char *note_of(const json_t *g)
 static void print_groups(const json_t *groups)
 {
     char time[24], cv[24], floor[24], ceiling[24], tokens[24];
-    printf("%-24s %-8s %-15s %7s %5s %8s %9s %7s %8s %9s %9s\n", "model", "weights", "executor", "context", "batch",
-           "sessions", "ms/step", "cv", "R_floor", "R_ceiling", "tokens/s");
+    const int model = b1i_column_width(groups, "model", 12), executor = b1i_column_width(groups, "executor", 15);
+    printf("%-*s %-8s %-*s %7s %5s %8s %9s %7s %8s %9s %9s\n", model, "model", "weights", executor, "executor",
+           "context", "batch", "sessions", "ms/step", "cv", "R_floor", "R_ceiling", "tokens/s");
     for (size_t i = 0; i < json_array_size(groups); i++) {
         const json_t *g = json_array_get(groups, i);
         if (number(g, "ok") == 0) continue;
-        printf("%-24s %-8s %-15s %7.0f %5.0f %8.0f %9s %7s %8s %9s %9s%s\n", b1i_lab_text_at(g, "model"),
-               b1i_lab_text_at(g, "weights"), b1i_lab_text_at(g, "executor"), number(g, "context"), number(g, "batch"),
-               number(g, "ok"), figure(g, "t_obs_ms", "%.3f", time, sizeof time),
+        printf("%-*s %-8s %-*s %7.0f %5.0f %8.0f %9s %7s %8s %9s %9s%s\n", model, b1i_lab_text_at(g, "model"),
+               b1i_lab_text_at(g, "weights"), executor, b1i_lab_text_at(g, "executor"), number(g, "context"),
+               number(g, "batch"), number(g, "ok"), figure(g, "t_obs_ms", "%.3f", time, sizeof time),
                figure(g, "cv_within", "%.4f", cv, sizeof cv), figure(g, "r_floor", "%.3f", floor, sizeof floor),
                figure(g, "r_ceiling", "%.3f", ceiling, sizeof ceiling),
                figure(g, "tokens_per_s", "%.1f", tokens, sizeof tokens), note_of(g));

@@ -221,6 +221,8 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"study|emit|slurm|/tmp|--json", 2, "--json has no meaning for \"study emit\""},
         {"ab|--model|llama-3.2-1b|--device|cpu|--a|weights=zzz|--b|threads=1|--out|x", 2,
          "--a: weights=zzz: no weight"},
+        {"ab|--model|MODEL|--device|cpu|--a|weights=q4_0|--b|threads=1|--out|x", 2,
+         "--a: weights=q4_0 is for built-in"},
         {"ab|-o|EMPTY", 2, "ab: --out is empty"},
         {"ab|plan|--list|/no/such/folder", 2, "/no/such/folder has no plan of an A/B"},
         {"ab|run|--session|aa|--out|/no/such/folder", 2, "has no plan of an A/B"},
