@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_WIDTH = 37 };
+enum { NAME_WIDTH = 31 }; /* with "throttled, host" a row has 80 columns */
 
 typedef struct lab_options {
     const char *out, *device, *profile_cell;
