@@ -593,6 +593,27 @@ static void stop_soon(void *user, const char *what, uint64_t done, uint64_t tota
     stop = done == 1;
 }
 
+static void hear_for_how_long(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    if (strstr(what, " stack 32, for ")) *(bool *)user = true;
+}
+
+/* A cell of which nothing is known says for how long it has run: a silent stack is not a command that hangs. */
+static void a_silent_cell_says_for_how_long(void **state)
+{
+    (void)state;
+    if (emulated()) skip();
+    bool said_so = false;
+    b1i_study_options o = options_of(at("silent"));
+    o.progress = hear_for_how_long;
+    o.progress_user = &said_so;
+    OK(plan_of(o.out, 0, 1, 1, "sleep 2", false));
+    OK(b1i_study_run_all(&o, &err));
+    assert_true(said_so);
+}
+
 static void a_study_is_killed_and_resumed(void **state)
 {
     (void)state;
@@ -1047,6 +1068,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(what_does_not_follow_is_found),
         cmocka_unit_test(what_is_missing_or_more_is_found),
         cmocka_unit_test(cells_have_processes_of_their_own),
+        cmocka_unit_test(a_silent_cell_says_for_how_long),
         cmocka_unit_test(a_study_is_killed_and_resumed),
         cmocka_unit_test(what_outlives_its_study_runs_alone),
         cmocka_unit_test(what_cannot_run_is_a_cell_with_the_reason),
