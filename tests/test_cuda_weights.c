@@ -199,8 +199,9 @@ static void mixed_formats(void **state)
         b1i_format_id q, k, v, gate, up;
         bool qkv, gate_up;
     } cases[] = {{b1i_q4_k, b1i_q4_k, b1i_q6_k, b1i_q4_k, b1i_q4_k, false, true},
-                 {b1i_q4_k, b1i_q5_k, b1i_q4_1, b1i_q4_1, b1i_q5_1, true, true},
-                 {b1i_q8_0, b1i_q4_0, b1i_q5_0, b1i_q8_0, b1i_q4_k, true, false},
+                 {b1i_q4_k, b1i_q4_1, b1i_q4_k, b1i_q5_1, b1i_q5_k, true, true},
+                 {b1i_q8_0, b1i_q5_0, b1i_q8_0, b1i_q4_0, b1i_q4_k, true, false},
+                 {b1i_q5_k, b1i_q4_k, b1i_q5_k, b1i_q8_0, b1i_q4_0, false, false},
                  {b1i_bf16, b1i_f16, b1i_bf16, b1i_bf16, b1i_f32, false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         b1i_format_id own[b1i_layer_weights];
