@@ -42,10 +42,10 @@ static const tiny_shape shapes[] = {
     {"one kv head", b1i_arch_llama, 1, 4096, 11008, 64, 1, 256, 262144, 0, false, false, false},
     {"ragged", b1i_arch_llama, 1, 60, 88, 3, 1, 24, 67, 0, false, false, false},
 };
-static const b1i_format_id formats[] = {b1i_bf16, b1i_f32, b1i_q8_0, b1i_q4_1, b1i_q6_k};
+static const b1i_format_id formats[] = {b1i_bf16, b1i_f32, b1i_q8_0, b1i_q4_0, b1i_q4_1, b1i_q6_k};
 
-/* Shared memory that a kernel has besides; ptxas says 384 to 512 bytes for linear. Attention has its queries as two bf16, the
- * keys and values of eight rows, and the barriers of its rings. */
+/* Shared memory that a kernel has besides; ptxas says 384 to 512 bytes for linear. Attention has its queries as two
+ * bf16, the keys and values of eight rows, and the barriers of its rings. */
 static size_t static_shared(const b1i_gpu_launch *l, int dim)
 {
     const char *name = b1i_gpu_kernel_name(l->kernel);

@@ -67,8 +67,8 @@ enum {
     B1I_LINEAR_SLOTS_MAX = 16,
     B1I_ATTENTION_WARPS = 4,
     B1I_SHARED_SMALL = 160 << 10,
-    B1I_PANELS_ONE = 80, /* most panels of a linear block, for their sums in shared memory: with one row, with more */
-    B1I_PANELS_FEW = 16
+    B1I_PANELS_ONE = 80, /* most panels of a linear block, with one row, with more: fewer where their sums in shared */
+    B1I_PANELS_FEW = 16  /* memory leave no room for a ring */
 };
 
 /* Slots of an attention warp's ring; a slot is the keys, or the values, of 32 positions. */

@@ -72,18 +72,40 @@ static b1_status add_begin(builder *b, const b1i_op *op)
 
 /* ---- linear ---- */
 
-/* Shared memory of a linear launch: the ring, one row's input, and each warp's sums of the block's panels. */
+/* Shared memory that a linear launch can ask for. */
+static size_t shared_limit(const builder *b)
+{
+    return (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block - LINEAR_STATIC;
+}
+
+/* Shared memory of a linear launch: a ring and one row's input, and each warp's sums of the block's panels. */
+static size_t ring_and_input(const b1i_linear_args *a, int slots, bool few)
+{
+    return (size_t)slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64);
+}
+static size_t panel_sums(int warps, bool few)
+{
+    return (size_t)warps * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+}
 static size_t linear_shared(const b1i_linear_args *a, int warps, bool few)
 {
     size_t panels = (size_t)(a->units + (a->units_more > 0)) * (size_t)a->unit;
-    return (size_t)a->slots * B1I_LINEAR_SLOT_BYTES + (few ? 0 : (size_t)a->blocks * 64) +
-           panels * (size_t)warps * B1I_TILE_ROWS * sizeof(float) * (few ? B1I_CUDA_ROWS : 1);
+    return ring_and_input(a, a->slots, few) + panels * panel_sums(warps, few);
+}
+
+/* Units that a block may have: their sums fit beside the shortest ring, and do not shorten a long one by much. */
+static int most_units(const builder *b, int warps, bool few, const b1i_linear_args *a)
+{
+    const size_t limit = shared_limit(b), other = ring_and_input(a, B1I_LINEAR_SLOTS_LEAST, few);
+    const size_t fit = other < limit ? (limit - other) / panel_sums(warps, few) : 0;
+    const size_t most = few ? B1I_PANELS_FEW : B1I_PANELS_ONE, panels = fit < most ? fit : most;
+    return panels > (size_t)a->unit ? (int)panels / a->unit : 1;
 }
 
 /* A block an SM, more where a block's sums would not fit; returns the number of blocks. */
-static unsigned share_out(const builder *b, int panels, bool few, b1i_linear_args *a)
+static unsigned share_out(const builder *b, int panels, int warps, bool few, b1i_linear_args *a)
 {
-    const int most = (few ? B1I_PANELS_FEW : B1I_PANELS_ONE) / a->unit, units = panels / a->unit;
+    const int most = most_units(b, warps, few, a), units = panels / a->unit;
     const int sms = b1i_gpu_get_info(b->m->gpu)->sms, each = (units + most * sms - 1) / (most * sms);
     int grid = sms * each; /* whole rounds over the SMs: none is left with a block more */
     if (grid > B1I_CUDA_BLOCKS_MAX) grid = B1I_CUDA_BLOCKS_MAX;
@@ -110,7 +132,7 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     /* The launches before and after attention leave room for its blocks on their SMs, so that both stream at once; of
      * the others a block takes an SM for itself and the next one starts when it ends. */
     const bool beside = b->beside;
-    const size_t limit = (size_t)b1i_gpu_get_info(b->m->gpu)->shared_bytes_block - LINEAR_STATIC;
+    const size_t limit = shared_limit(b);
     const int warps = B1I_LINEAR_WARPS(first->format);
     char name[48];
     a->weights = first->data;
@@ -124,11 +146,11 @@ static b1_status add_linear(builder *b, const b1i_tile_matrix *first, int panels
     a->step = b->m->step;
     a->slots = beside ? B1I_LINEAR_SLOTS_BESIDE : B1I_LINEAR_SLOTS;
     bool few = b->rows > 1;
-    unsigned grid[3] = {share_out(b, panels, few, a), 1, 1};
+    unsigned grid[3] = {share_out(b, panels, warps, few, a), 1, 1};
     while (linear_shared(a, warps, few) > limit && a->slots > B1I_LINEAR_SLOTS_LEAST) a->slots--;
     if (!few && linear_shared(a, warps, few) > limit) { /* a row longer than shared memory: read as it is needed */
         few = true;
-        grid[0] = share_out(b, panels, few, a);
+        grid[0] = share_out(b, panels, warps, few, a);
     }
     (void)snprintf(name, sizeof name, "k_linear_%s_%s", format_names[first->format], few ? "few" : "one");
     return add(b, name, grid, (warps + 1) * 32, linear_shared(a, warps, few), a, sizeof *a);
