@@ -202,7 +202,7 @@ static b1_status check_models(const study_options *o, const bool *synthetic, boo
         if (synthetic[i] && !b1i_is_shape(model))
             return b1i_fail(err, B1_ARGUMENT, "there is no built-in shape \"%s\"", model);
         if (here && !synthetic[i] && access(model, F_OK) != 0)
-            return b1i_fail(err, B1_ARGUMENT, "\"%s\" is no file that is there, and no built-in shape", model);
+            return b1i_fail(err, B1_MODEL, "\"%s\" is no file that is there, and no built-in shape", model);
     }
     for (size_t i = 0; i < o->stacks.count; i++)
         if (!*o->stacks.items[i]) return b1i_fail(err, B1_ARGUMENT, "--stack is empty: expected a command");

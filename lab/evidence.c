@@ -153,7 +153,10 @@ fail:
 void b1i_evidence_close(b1i_evidence *e)
 {
     if (!e) return;
-    if (e->fd >= 0) close(e->fd);
+    if (e->fd >= 0) {
+        flock(e->fd, LOCK_UN); /* of processes that were given it, too */
+        close(e->fd);
+    }
     b1i_free(e->directory);
     json_decref(e->commands);
     b1i_free(e);

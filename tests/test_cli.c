@@ -202,7 +202,7 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"study|--plan|/no/such/file|--device|cpu|--out|x", 2, "/no/such/file"},
         {"study|--plan|MODEL|--device|cpu|--out|x", 2, "is a directory"},
         {"study|-o|EMPTY|--models|MODEL", 2, "study: --out is empty: expected DIR"},
-        {"study|--out|x|--models|/no/such/model", 2, "\"/no/such/model\" is no file"},
+        {"study|--out|x|--models|/no/such/model", 3, "\"/no/such/model\" is no file"},
         {"study|--out|x|--models|llama-3.2-1b|--weights|zzz", 2, "zzz: no weight format has this name; there are f32"},
         {"study|--out|x|--models|MODEL|--weights|q4_0", 2, "--weights q4_0 is for built-in shapes"},
         {"study|--out|x|--models|llama-3.2-1b|--weights|as-is,bf16", 2, "as-is and bf16 are the same"},

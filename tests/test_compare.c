@@ -231,6 +231,7 @@ static json_t *cell_of(const b1i_study_planned *plan, const b1i_planned *planned
     OK(b1i_bench_summarise(m.cell.weight_bytes + m.cell.kv_bytes, r, &drift, &err));
     r->verdict = b1i_bench_verdict(r, false, true, drift);
     m.source = json_string("batchone");
+    m.kv_element_bytes = 2;
     OK(b1i_measured_json(&m, &cell, &err));
     b1i_bench_result_free(r);
     return cell;

@@ -517,6 +517,10 @@ static void what_does_not_follow_is_found(void **state)
     SAID("r_floor");
     forge("slices", json_array());
     SAID("no steps");
+    forge("dtype", json_string("f32"));
+    SAID("dtype");
+    forge("threads", json_integer(64));
+    SAID("threads");
     forge("architecture", json_string("gpt"));
     SAID("analysis.json");
 }
@@ -717,6 +721,27 @@ static void what_outlives_its_study_runs_alone(void **state)
     }
     OK(st);
     if (!collected(out) || !holds(out)) fail_msg("%s", said);
+}
+
+/* What a cell has left running keeps nobody from sealing a study that ended well. */
+static void what_a_cell_leaves_behind_locks_nothing(void **state)
+{
+    (void)state;
+    if (emulated()) skip();
+    const char *out = at("left");
+    b1i_study_options o = options_of(out);
+    OK(plan_of(out, 1, 1, 1, NULL, false));
+    char file[300];
+    snprintf(file, sizeof file, "%s", at("stack.pid"));
+    unlink(file);
+    setenv(HOW, "leave", 1);
+    setenv(HOME_OF, home, 1);
+    OK(b1i_study_run_all(&o, &err));
+    unsetenv(HOW);
+    const pid_t left = pid_in(file);
+    assert_int_equal(kill(left, 0), 0);
+    if (!collected(out) || !holds(out)) fail_msg("%s", said);
+    assert_int_equal(kill(left, SIGKILL), 0);
 }
 
 /* ---- cells that do not run, and stacks ---- */
@@ -1023,14 +1048,21 @@ static void no_allocation_may_fail_unseen(void **state)
 /* ---- this program as the command ---- */
 
 /* Starts what a stack would be, and stays. */
+/* Starts something that goes on by itself. */
+static int leave(void)
+{
+    b1i_child stack;
+    char *file = b1i_lab_join(getenv(HOME_OF), "stack.pid");
+    if (b1i_child_start(&stack, "exec sleep 60", "", &err) != B1_OK) return 1;
+    put_pid(file, stack.pid);
+    b1i_free(file);
+    return 0;
+}
+
 static int linger(void)
 {
-    const char *folder = getenv(HOME_OF);
-    char *pids[] = {b1i_lab_join(folder, "cell.pid"), b1i_lab_join(folder, "stack.pid")};
-    b1i_child stack;
-    if (b1i_child_start(&stack, "exec sleep 60", "", &err) != B1_OK) return 1;
-    put_pid(pids[1], stack.pid);
-    put_pid(pids[0], getpid());
+    if (leave() != 0) return 1;
+    put_pid(b1i_lab_join(getenv(HOME_OF), "cell.pid"), getpid());
     return poll(NULL, 0, 60000);
 }
 
@@ -1043,6 +1075,7 @@ static int child(char **arguments)
     }
     if (how && strcmp(how, "kill") == 0) raise(SIGKILL);
     if (how && strcmp(how, "linger") == 0) return linger();
+    if (how && strcmp(how, "leave") == 0 && leave() != 0) return 1;
     const b1i_study_options o = options_of(arguments[6]);
     b1_status st = b1i_study_run_cell(&o, arguments[4], &err);
     if (st != B1_OK) fprintf(stderr, "%s\n", err.message);
@@ -1071,6 +1104,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_silent_cell_says_for_how_long),
         cmocka_unit_test(a_study_is_killed_and_resumed),
         cmocka_unit_test(what_outlives_its_study_runs_alone),
+        cmocka_unit_test(what_a_cell_leaves_behind_locks_nothing),
         cmocka_unit_test(what_cannot_run_is_a_cell_with_the_reason),
         cmocka_unit_test(facts_follow_from_a_shape),
         cmocka_unit_test(several_sequences_read_their_own_keys),

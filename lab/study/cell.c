@@ -251,14 +251,21 @@ static void check_verdict(const check *c, const b1i_bench_result *r, const b1i_m
     if (!good) differs(c, "its verdict, %s, does not follow from its steps", verdict ? verdict : "none");
 }
 
-/* A stack measures the steps that it was asked for, our own engine whole slices of them. */
-static void check_counts(const check *c, const b1i_bench_result *r)
+/* Keys and values are of 32 bits with this executor alone, unless a session asks for it, and no cell does. */
+static bool is_wide(const check *c) { return strcmp(b1i_lab_text_at(c->cell, "executor"), "reference") == 0; }
+
+/* A stack measures the steps that it was asked for, our own engine whole slices of them, on as many threads. */
+static void check_asked(const check *c, const b1i_bench_result *r)
 {
     const size_t asked = (size_t)c->setting->steps;
     if (c->setting->stack ? r->step_count != asked : r->step_count < asked)
         differs(c, "it has %zu steps, and its setting asks for %zu", r->step_count, asked);
     if (!(b1i_lab_number_at(c->cell, "warmup") >= c->setting->warmup))
         differs(c, "it was warmed up by fewer steps than its setting asks for");
+    if (c->setting->threads > 0 && !c->setting->stack && strcmp(c->setting->device, "cpu") == 0)
+        figure(c, "threads", c->setting->threads);
+    if (strcmp(b1i_lab_text_at(c->cell, "dtype"), is_wide(c) ? "f32" : "bf16") != 0)
+        differs(c, "its dtype is not that of its executor's keys and values");
 }
 
 /* A number of bytes that is one; false: it is none. */
@@ -284,7 +291,7 @@ static b1_status check_figures(const check *c, b1_error *err)
     B1I_TRY(read_slices(j, &r, &why));
     B1I_TRY(b1i_bench_summarise(weight + kv, &r, &drift, &why));
     B1I_TRY(b1i_modes_find(r.step_ns, r.step_count, &modes, &why));
-    check_counts(c, &r);
+    check_asked(c, &r);
     figure(c, "t_obs_ms", r.t_obs_ms);
     figure(c, "p10_ms", r.p10_ms);
     figure(c, "p90_ms", r.p90_ms);
@@ -322,8 +329,7 @@ static b1_status check_shape(const check *c, b1_error *err)
         return B1_OK;
     }
     b1_inspection_info(inspection, &info);
-    const bool wide = strcmp(b1i_lab_text_at(c->cell, "dtype"), "f32") == 0;
-    const uint64_t kv = b1i_kv_elements(&info) * (wide ? 4 : 2) * (uint64_t)s->context * (uint64_t)s->batch;
+    const uint64_t kv = b1i_kv_elements(&info) * (is_wide(c) ? 4 : 2) * (uint64_t)s->context * (uint64_t)s->batch;
     if (strcmp(b1i_lab_text_at(c->cell, "model"), info.name) != 0 ||
         strcmp(b1i_lab_text_at(c->cell, "architecture"), info.architecture) != 0)
         differs(c, "its model or architecture is not that of its shape, %s", info.name);

@@ -15,6 +15,7 @@
 #include "lab/study/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ b1_status b1i_process_run(b1i_evidence *e, const char *name, const char *const *
     *out = (b1i_process_result){.status = "failed"};
     if (!line) return b1i_fail_memory(err, 64);
     uint64_t began = b1i_now_ns(), kills = oom_kills();
-    const int lock = dup(e->fd); /* unlike e->fd it stays open in the process */
+    const int lock = fcntl(e->fd, F_DUPFD, 3); /* unlike e->fd it stays open in the process, behind its three streams */
     st = lock < 0 ? b1i_fail(&why, B1_SYSTEM, "it could not be given the lock of its directory: %s", strerror(errno))
                   : b1i_child_start(&child, line, "", &why);
     if (lock >= 0) close(lock);

@@ -220,7 +220,7 @@ static b1_status hear_step(talk *t, int i, b1_error *err)
     uint64_t before = t->child.stamp_ns;
     (void)snprintf(expected, sizeof expected, "step %d of %d", i, t->setting->warmup + t->setting->steps);
     /* What compiles does so while it warms up. */
-    const uint64_t patience = i < t->setting->warmup || b1i_stack_patience_ns < b1i_stack_step_patience_ns
+    const uint64_t patience = i <= t->setting->warmup || b1i_stack_patience_ns < b1i_stack_step_patience_ns
                                   ? b1i_stack_patience_ns
                                   : b1i_stack_step_patience_ns;
     b1_status st = hear(t, expected, patience, false, &line, err);
