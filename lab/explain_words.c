@@ -194,12 +194,14 @@ static void say_parts(words *w)
 
 /* ---- the interventions ---- */
 
-/* What is said of a comparison where one of its cells was not steady. */
+static bool steady(const json_t *a, const json_t *b)
+{
+    return strcmp(b1i_lab_text_at(a, "verdict"), "ok") == 0 && strcmp(b1i_lab_text_at(b, "verdict"), "ok") == 0;
+}
+/* What is said of a comparison where one of its cells was not steady; no cause is given then. */
 static const char *unsteady(const json_t *a, const json_t *b)
 {
-    return strcmp(b1i_lab_text_at(a, "verdict"), "ok") == 0 && strcmp(b1i_lab_text_at(b, "verdict"), "ok") == 0
-               ? ""
-               : " (but not both were steady)";
+    return steady(a, b) ? "" : " (but not both were steady)";
 }
 
 /* What the second of two executors does, where both were measured. */
@@ -245,11 +247,11 @@ static void say_threads(words *w)
     if (!one) return;
     const int few = (int)number(json_object_get(one, "setting"), "threads"), all = (int)number(w->d, "threads");
     const double by = time_of(one) / time_of(w->d);
-    say(w, "With %d thread%s in place of %d the step takes %s ms, %s times as long%s: %s.", few, few == 1 ? "" : "s",
-        all, F(time_of(one)), F(by), unsteady(one, w->d),
-        by > 0.8 * all / few ? "the threads' arithmetic is what it waits for, and more cores would help"
-        : by > 1.15          ? "it waits partly for arithmetic, partly for memory"
-                             : "more threads do not help, for memory or meetings are what it waits for");
+    const char *why = by > 0.8 * all / few ? ": the threads' arithmetic is what it waits for, and more cores would help"
+                      : by > 1.15          ? ": it waits partly for arithmetic, partly for memory"
+                                           : ": more threads do not help, for memory or meetings are what it waits for";
+    say(w, "With %d thread%s in place of %d the step takes %s ms, %s times as long%s.", few, few == 1 ? "" : "s", all,
+        F(time_of(one)), F(by), steady(one, w->d) ? why : unsteady(one, w->d));
 }
 
 static void say_weights(words *w)
@@ -267,9 +269,9 @@ static void say_weights(words *w)
         const double own = number(w->d, "weight_bytes") + number(w->d, "kv_bytes");
         say(w,
             "With %s weights (random, of the same shape) a step reads %s times the bytes and takes %s times as long, "
-            "%s "
-            "ms.",
-            b1i_lab_text_at(t, "weights"), F(bytes / own), F(time_of(t) / time_of(w->d)), F(time_of(t)));
+            "%s ms%s.",
+            b1i_lab_text_at(t, "weights"), F(bytes / own), F(time_of(t) / time_of(w->d)), F(time_of(t)),
+            unsteady(t, w->d));
     }
 }
 
@@ -283,11 +285,13 @@ static void say_best(words *w)
     char with[40] = "";
     if (threads) snprintf(with, sizeof with, " with %d thread%s", threads, threads == 1 ? "" : "s");
     if (gain > APART)
-        say(w, "The fastest setting of those weights here is %s%s: %s ms, %s times as fast as what is explained.",
+        say(w,
+            "Of the executors and threads here %s%s is the fastest with these weights: %s ms, %s times as fast as what "
+            "is explained.",
             b1i_lab_text_at(setting, "executor"), with, F(t), F(gain));
     else
-        say(w, "The fastest setting of those weights here is %s%s: %s ms.", b1i_lab_text_at(setting, "executor"), with,
-            F(t));
+        say(w, "Of the executors and threads here %s%s is the fastest with these weights: %s ms.",
+            b1i_lab_text_at(setting, "executor"), with, F(t));
 }
 
 static void say_advice(words *w)
@@ -295,9 +299,9 @@ static void say_advice(words *w)
     static const char *const advice[PARTS] = {
         [1] = "launching: an executor that launches less (a graph; on the CPU persistent) is the first thing to try",
         [2] = "synchronisation: fewer, larger kernels, or an executor whose kernels overlap, are what is left",
-        [3] = "kernels: another format, whose kernels do less for a byte, or more or faster cores would show",
+        [3] = "kernels: a format whose kernels do less for a byte would help, or faster cores, or more of them",
         [4] = "attention: a shorter context helps more than smaller weights do",
-        [5] = "the host: a faster core for the calling thread, with nothing else on it, would show",
+        [5] = "the host: a faster core for the calling thread would help, with nothing else on it",
     };
     const int most = largest(w);
     if (most < 0)
