@@ -7,6 +7,7 @@
 
 #include "app/parts.h"
 #include "lab/analysis.h"
+#include "lab/bench.h"
 #include "lab/evidence.h"
 #include "lab/files.h"
 
@@ -92,6 +93,17 @@ static double bound(const json_t *j, const char *key, size_t at)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+/* The settings of an arm; threads are left out where all may be used. */
+static void print_settings(const char *arm, const char *settings)
+{
+    static const char all[] = ",threads=0";
+    const char *at = strstr(settings, all); /* a stack's command comes last, and has none before these */
+    if (at && at[sizeof all - 1] == ',')
+        printf("%s: %.*s%s\n", arm, (int)(at - settings), settings, at + sizeof all - 1);
+    else
+        printf("%s: %s\n", arm, settings);
+}
+
 static void print_pairs(const json_t *analysis)
 {
     const json_t *pairs = json_object_get(analysis, "pairs"), *orders = json_object_get(analysis, "orders");
@@ -123,13 +135,33 @@ static void print_arm(const json_t *analysis, const char *arm, const char *key)
     putchar('\n');
 }
 
+/* How many arms were not steady, where some were. */
+static void print_unsteady(const json_t *analysis)
+{
+    static const b1i_verdict order[] = {b1i_verdict_throttled, b1i_verdict_drifting, b1i_verdict_noisy};
+    const json_t *counts = json_object_get(analysis, "verdicts");
+    const char *before = "";
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const double count = b1i_lab_number_at(counts, b1i_verdict_names[order[i]]);
+        if (!(count > 0)) continue;
+        if (!*before) printf("of %zu arms ", 2 * json_array_size(json_object_get(analysis, "pairs")));
+        printf("%s%.0f %s %s", before, count, count == 1 ? "was" : "were", b1i_verdict_names[order[i]]);
+        before = ", ";
+    }
+    if (*before) putchar('\n');
+}
+
 static void print_figures(const json_t *analysis)
 {
     printf("B is %.4f times as fast as A", b1i_lab_number_at(analysis, "speedup"));
     print_interval(analysis, "interval");
-    printf(" (95 %%, over %.0f sessions)\nmedian %.4f, mean %.4f, range %.4f to %.4f; plain percentile interval",
-           b1i_lab_number_at(analysis, "sessions"), b1i_lab_number_at(analysis, "median"),
-           b1i_lab_number_at(analysis, "mean"), b1i_lab_number_at(analysis, "min"), b1i_lab_number_at(analysis, "max"));
+    printf(" (95 %%, over %.0f sessions)%s\n", b1i_lab_number_at(analysis, "sessions"),
+           bound(analysis, "interval", 0) <= 1 && bound(analysis, "interval", 1) >= 1
+               ? ": no difference was shown, for the interval includes 1"
+               : "");
+    printf("median %.4f, mean %.4f, range %.4f to %.4f; plain percentile interval",
+           b1i_lab_number_at(analysis, "median"), b1i_lab_number_at(analysis, "mean"),
+           b1i_lab_number_at(analysis, "min"), b1i_lab_number_at(analysis, "max"));
     print_interval(analysis, "percentile_interval");
     printf("\nA − B: %.4f ms", b1i_lab_number_at(analysis, "difference_ms"));
     print_interval(analysis, "difference_interval");
@@ -152,19 +184,22 @@ static void print_rigs(const json_t *analysis)
 }
 
 /* *failed: a session has no pair. */
-static b1_status print_result(const ab *s, bool *failed, b1_error *err)
+static b1_status print_result(ab *s, bool *failed, b1_error *err)
 {
     json_t *analysis;
     b1_status st = b1i_analysis_read(s->parts.run.out, &analysis, err);
     if (st != B1_OK) return st;
+    b1i_progress_end(&s->parts.bar);
     *failed = strcmp(b1i_lab_text_at(analysis, "verdict"), "failed") == 0;
     if (s->o->json) return b1i_json_write(analysis, stdout, err);
-    printf("A: %s\nB: %s\n", b1i_lab_text_at(analysis, "a"), b1i_lab_text_at(analysis, "b"));
+    print_settings("A", b1i_lab_text_at(analysis, "a"));
+    print_settings("B", b1i_lab_text_at(analysis, "b"));
     print_pairs(analysis);
     if (isfinite(b1i_lab_number_at(analysis, "speedup")))
         print_figures(analysis);
     else
         print_rigs(analysis);
+    print_unsteady(analysis);
     printf("verdict: %s%s%s\n%s: batchone verify checks it, batchone report shows it\n",
            b1i_lab_text_at(analysis, "verdict"), *b1i_lab_text_at(analysis, "message") ? ": " : "",
            b1i_lab_text_at(analysis, "message"), s->parts.run.out);
@@ -268,14 +303,29 @@ static void print_id(void *user, const char *id, bool done)
     puts(id);
 }
 
+static void count_id(void *user, const char *id, bool done)
+{
+    (void)id;
+    (void)done;
+    ++*(int *)user;
+}
+
 static int plan(ab *s)
 {
     b1_error err = {0};
+    int sessions = 0;
     if (s->o->list && stray(s, LIST, "plan --list DIR")) return B1I_EXIT_USAGE;
     if (s->o->list) return ended(s, b1i_ab_each(s->o->list, print_id, NULL, &err), &err);
     if (stray(s, PLAN, "plan")) return B1I_EXIT_USAGE;
     if (missing(s->o)) return usage(s, missing(s->o), "or --list DIR prints the ids there");
-    return ended(s, make_plan(s, &err), &err);
+    b1_status st = make_plan(s, &err);
+    if (st == B1_OK) st = b1i_ab_each(s->o->out, count_id, &sessions, &err);
+    if (st == B1_OK)
+        printf(
+            "%s: %d session%s planned; batchone ab plan --list names them, ab run --session measures one, study emit "
+            "prints a script for all\n",
+            s->o->out, sessions, sessions == 1 ? " is" : "s are");
+    return ended(s, st, &err);
 }
 
 static int run_session(ab *s)
@@ -283,7 +333,11 @@ static int run_session(ab *s)
     b1_error err = {0};
     if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
     if (!s->o->session || !s->o->out) return usage(s, "run needs --session ID and --out DIR", NULL);
-    return ended(s, b1i_ab_run_session(&s->parts.run, s->o->session, &err), &err);
+    int code = ended(s, b1i_ab_run_session(&s->parts.run, s->o->session, &err), &err);
+    if (code == B1I_EXIT_OK)
+        printf("%s/cells/%s is there; when all are, batchone ab collect checks and seals them\n", s->o->out,
+               s->o->session);
+    return code;
 }
 
 /* The exit code of sessions that were measured, `st` being what became of that. */

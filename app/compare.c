@@ -94,6 +94,29 @@ static void print_unmatched(const json_t *document, const char *side, const widt
     }
 }
 
+/* "4 compared: 1 regression, …": how many groups have each verdict, and how many have no counterpart. */
+static void print_summary(const json_t *document)
+{
+    static const struct {
+        const char *verdict, *one, *many;
+    } kinds[] = {{"regression", "regression", "regressions"},
+                 {"faster", "faster", "faster"},
+                 {"same", "same", "same"},
+                 {"undecided", "undecided", "undecided"},
+                 {"not measured", "not measured", "not measured"}};
+    const json_t *groups = json_object_get(document, "groups"), *alone = json_object_get(document, "unmatched");
+    printf("%zu compared", json_array_size(groups));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t count = 0;
+        for (size_t k = 0; k < json_array_size(groups); k++)
+            count += strcmp(b1i_lab_text_at(json_array_get(groups, k), "verdict"), kinds[i].verdict) == 0;
+        if (!count && i == sizeof kinds / sizeof *kinds - 1) continue;
+        printf("%s %zu %s", i ? "," : ":", count, count == 1 ? kinds[i].one : kinds[i].many);
+    }
+    printf("; %zu only in the old, %zu only in the new\n", json_array_size(json_object_get(alone, "old")),
+           json_array_size(json_object_get(alone, "new")));
+}
+
 static void print_table(const json_t *document)
 {
     const json_t *groups = json_object_get(document, "groups"), *before = json_object_get(document, "old"),
@@ -102,11 +125,13 @@ static void print_table(const json_t *document)
     printf("old: %s (%s, %.12s)\nnew: %s (%s, %.12s)\n", b1i_lab_text_at(before, "directory"),
            b1i_lab_text_at(before, "version"), b1i_lab_text_at(before, "binary_sha256"),
            b1i_lab_text_at(now, "directory"), b1i_lab_text_at(now, "version"), b1i_lab_text_at(now, "binary_sha256"));
+    puts("milliseconds are geometric means over sessions, where the table of a study has medians");
     printf("%-*s %-8s %-*s %7s %5s %9s %9s  %-24s %-24s %s\n", w.model, "model", "weights", w.executor, "executor",
            "context", "batch", "old ms", "new ms", "time, new / old", "R_ceiling, new / old", "verdict");
     for (size_t i = 0; i < json_array_size(groups); i++) print_group(json_array_get(groups, i), &w);
     print_unmatched(document, "old", &w);
     print_unmatched(document, "new", &w);
+    print_summary(document);
 }
 
 static int run(const b1i_command *self, char **arguments)
@@ -119,7 +144,8 @@ static int run(const b1i_command *self, char **arguments)
     if (code != B1I_PARSED) return code;
     b1_status st = b1i_compare(directories[0], directories[1], &document, &err);
     if (st != B1_OK) return b1i_report(&err);
-    int regressions = (int)json_integer_value(json_object_get(document, "regressions"));
+    const int regressions = (int)json_integer_value(json_object_get(document, "regressions"));
+    const bool none = json_array_size(json_object_get(document, "groups")) == 0;
     if (o.json) {
         st = b1i_json_write(document, stdout, &err);
     } else {
@@ -127,7 +153,9 @@ static int run(const b1i_command *self, char **arguments)
         json_decref(document);
     }
     if (st != B1_OK) return b1i_report(&err);
-    if (!regressions) return B1I_EXIT_OK;
+    if (none)
+        b1i_print_error("compare: no cell of %s is in %s too: nothing was compared", directories[1], directories[0]);
+    if (!regressions) return none ? B1I_EXIT_FAILED : B1I_EXIT_OK;
     b1i_print_error("compare: %d cell%s over 5 %% slower, by time and by R_ceiling", regressions,
                     regressions == 1 ? " is" : "s are");
     return B1I_EXIT_FAILED;
@@ -136,7 +164,7 @@ static int run(const b1i_command *self, char **arguments)
 const b1i_command b1i_command_compare = {
     .name = "compare",
     .operands = "OLD NEW",
-    .summary = "Compares two studies: exit code 1 where a cell became slower.",
+    .summary = "Compares two studies: exit code 1 where a cell became slower, or none is in both.",
     .notes =
         "A cell is a regression where the 95 % intervals of new over old, over sessions, lie wholly beyond 5 % worse,\n"
         "that of time and that of R_ceiling. With fewer than five sessions it is undecided, and no failure. Sessions\n"

@@ -87,12 +87,17 @@ bool b1i_progress_bar(void *user, const char *what, uint64_t done, uint64_t tota
     b1i_progress *p = user;
     uint64_t now = b1i_now_ns();
     if (b1i_cancel_asked()) return false;
-    if (!isatty(STDERR_FILENO) || total == 0 || now - p->drawn_ns < BAR_NS) return true;
+    if (!isatty(STDERR_FILENO) || now - p->drawn_ns < BAR_NS) return true;
     p->drawn_ns = now;
     p->shown = true;
+    if (total == 0) {
+        fprintf(stderr, "\r\033[K%s", what);
+        fflush(stderr);
+        return true;
+    }
     int full = (int)((double)done / (double)total * BAR_WIDTH);
-    fprintf(stderr, "\r\033[K%-10s [%.*s%.*s] %3.0f %%", what, full, "##############################", BAR_WIDTH - full,
-            "..............................", 100.0 * (double)done / (double)total);
+    fprintf(stderr, "\r\033[K%-10s [%.*s%.*s] %3d %%", what, full, "##############################", BAR_WIDTH - full,
+            "..............................", (int)(100.0 * (double)done / (double)total)); /* 100 when all is done */
     fflush(stderr);
     return true;
 }

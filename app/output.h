@@ -25,7 +25,7 @@ bool b1i_colours(FILE *file);
 int b1i_column_width(const json_t *rows, const char *key, int least);
 
 /* A b1_progress_fn: draws a bar on stderr where that is a terminal, removes it when done, and cancels after Ctrl-C.
- * `user` is a b1i_progress, zeroed. */
+ * A total of 0 draws the words alone. `user` is a b1i_progress, zeroed. */
 typedef struct b1i_progress {
     uint64_t drawn_ns;
     bool shown;

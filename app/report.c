@@ -5,6 +5,7 @@
 #include "lab/report.h"
 #include "app/app.h"
 #include "app/output.h"
+#include "lab/evidence.h"
 
 enum { RUNS_MOST = 64 };
 
@@ -30,6 +31,11 @@ static int run(const b1i_command *self, char **arguments)
         b1i_print_hint("\"batchone report DIR… --out FILE.html\"");
         return B1I_EXIT_USAGE;
     }
+    for (int i = 0; i < count; i++)
+        if (b1i_evidence_look(directories[i]) == b1i_evidence_none) {
+            b1i_print_error("report: there is no %s", directories[i]);
+            return B1I_EXIT_USAGE;
+        }
     if (b1i_report_write(directories, (size_t)count, o.out, &err) != B1_OK) return b1i_report(&err);
     return B1I_EXIT_OK;
 }

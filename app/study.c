@@ -8,8 +8,8 @@
 #include "app/app.h"
 #include "app/executors.h"
 #include "app/parts.h"
+#include "app/study_table.h"
 #include "lab/analysis.h"
-#include "lab/bench.h"
 #include "lab/evidence.h"
 #include "lab/files.h"
 #include "lab/fleet.h"
@@ -105,67 +105,17 @@ static bool stray(const study *s, unsigned here, const char *what)
     return b1i_parts_stray(&s->parts, uses, sizeof uses / sizeof *uses, here, what);
 }
 
-/* ---- the table ---- */
+/* ---- the result ---- */
 
-static double number(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
-static const char *figure(const json_t *row, const char *key, const char *format, char *to, size_t bytes)
-{
-    const json_t *value = json_object_get(row, key);
-    if (json_is_number(value))
-        snprintf(to, bytes, format, json_number_value(value)); // NOLINT(clang-diagnostic-format-nonliteral)
-    else
-        snprintf(to, bytes, "-");
-    return to;
-}
-
-/* What keeps the figures of a group from being taken as they are. */
-static const char *note_of(const json_t *g)
-{
-    const bool drifts = !json_is_true(json_object_get(g, "headline"));
-    if (number(g, "r_floor") > 1 || number(g, "r_ceiling") > B1I_R_MOST)
-        return drifts ? "  drifting or throttled, faster than memory allows" : "  faster than memory allows";
-    return drifts ? "  drifting or throttled" : "";
-}
-
-static void print_groups(const json_t *groups)
-{
-    char time[24], cv[24], floor[24], ceiling[24], tokens[24];
-    const int model = b1i_column_width(groups, "model", 12), executor = b1i_column_width(groups, "executor", 15);
-    printf("%-*s %-8s %-*s %7s %5s %8s %9s %7s %8s %9s %9s\n", model, "model", "weights", executor, "executor",
-           "context", "batch", "sessions", "ms/step", "cv", "R_floor", "R_ceiling", "tokens/s");
-    for (size_t i = 0; i < json_array_size(groups); i++) {
-        const json_t *g = json_array_get(groups, i);
-        if (number(g, "ok") == 0) continue;
-        printf("%-*s %-8s %-*s %7.0f %5.0f %8.0f %9s %7s %8s %9s %9s%s\n", model, b1i_lab_text_at(g, "model"),
-               b1i_lab_text_at(g, "weights"), executor, b1i_lab_text_at(g, "executor"), number(g, "context"),
-               number(g, "batch"), number(g, "ok"), figure(g, "t_obs_ms", "%.3f", time, sizeof time),
-               figure(g, "cv_within", "%.4f", cv, sizeof cv), figure(g, "r_floor", "%.3f", floor, sizeof floor),
-               figure(g, "r_ceiling", "%.3f", ceiling, sizeof ceiling),
-               figure(g, "tokens_per_s", "%.1f", tokens, sizeof tokens), note_of(g));
-    }
-}
-
-/* Each cell without figures. */
-static void print_failed(const json_t *cells)
-{
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        const json_t *c = json_array_get(cells, i);
-        if (strcmp(b1i_lab_text_at(c, "status"), "ok") == 0) continue;
-        printf("%s %s %s %.0f: %s: %s\n", b1i_lab_text_at(c, "model"), b1i_lab_text_at(c, "weights"),
-               b1i_lab_text_at(c, "executor"), number(c, "context"), b1i_lab_text_at(c, "status"),
-               b1i_lab_text_at(c, "message"));
-    }
-}
-
-static b1_status print_result(const study *s, b1_error *err)
+static b1_status print_result(study *s, b1_error *err)
 {
     json_t *analysis;
     b1_status st = b1i_analysis_read(s->parts.run.out, &analysis, err);
     if (st != B1_OK) return st;
+    b1i_progress_end(&s->parts.bar);
     if (s->o->json) return b1i_json_write(analysis, stdout, err);
-    print_groups(json_object_get(analysis, "groups"));
-    print_failed(json_object_get(analysis, "cells"));
-    printf("%s: batchone verify checks it, batchone report shows it\n", s->parts.run.out);
+    const char *none = b1i_study_table(analysis, s->parts.run.out) ? "" : "no cell was measured; ";
+    printf("%s: %sbatchone verify checks it, batchone report shows it\n", s->parts.run.out, none);
     json_decref(analysis);
     return B1_OK;
 }
@@ -295,6 +245,16 @@ static b1_status print_id(void *user, const char *id, const b1i_setting *setting
     return B1_OK;
 }
 
+static b1_status count_id(void *user, const char *id, const b1i_setting *setting, bool done, b1_error *err)
+{
+    (void)id;
+    (void)setting;
+    (void)done;
+    (void)err;
+    ++*(int *)user;
+    return B1_OK;
+}
+
 /* ---- the commands ---- */
 
 static int ended(study *s, b1_status st, const b1_error *err) { return b1i_parts_end(&s->parts, st, err); }
@@ -325,11 +285,18 @@ static bool plan_is_said(study *s, const char *verb, unsigned more, int *code)
 static int plan(study *s)
 {
     b1_error err = {0};
-    int code;
+    int code, cells = 0;
     if (s->o->list && stray(s, LIST, "plan --list DIR")) return B1I_EXIT_USAGE;
     if (s->o->list) return ended(s, b1i_study_each(s->o->list, print_id, NULL, &err), &err);
     if (!plan_is_said(s, "plan", 0, &code)) return code;
-    return ended(s, make_plan(s, true, &err), &err);
+    b1_status st = make_plan(s, true, &err);
+    if (st == B1_OK) st = b1i_study_each(s->o->out, count_id, &cells, &err);
+    if (st == B1_OK)
+        printf(
+            "%s: %d cell%s planned; batchone study plan --list names them, study run --cell measures one, study emit "
+            "prints a script for all\n",
+            s->o->out, cells, cells == 1 ? " is" : "s are");
+    return ended(s, st, &err);
 }
 
 static int run_cell(study *s)
@@ -337,7 +304,11 @@ static int run_cell(study *s)
     b1_error err = {0};
     if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
     if (!s->o->cell || !s->o->out) return usage(s, "run needs --cell ID and --out DIR", NULL);
-    return ended(s, b1i_study_run_cell(&s->parts.run, s->o->cell, &err), &err);
+    int code = ended(s, b1i_study_run_cell(&s->parts.run, s->o->cell, &err), &err);
+    if (code == B1I_EXIT_OK)
+        printf("%s/cells/%s is there; when all are, batchone study collect checks and seals them\n", s->o->out,
+               s->o->cell);
+    return code;
 }
 
 static b1_status collect_into(study *s, bool *holds, b1_error *err)

@@ -55,7 +55,8 @@ const b1i_command b1i_command_verify = {
     .name = "verify",
     .operands = "DIR",
     .summary = "Checks a directory that the lab left, and makes its analysis again.",
-    .notes = "Prints a line for each difference. Exit code 0 only where there is none.",
+    .notes =
+        "Prints a line for each difference. Exit code 0 only where there is none; 2 where there is no such directory.",
     .options = options,
     .run = run,
 };

@@ -74,7 +74,7 @@ b1_status b1i_evidence_seal(b1i_evidence *evidence, b1_error *err);
 void b1i_evidence_fail(b1i_evidence *evidence, b1_status status, const char *reason);
 
 /* Checks a directory: every file of the manifest, none beside, and the analysis against one that is made anew. `say`
- * gets a line for each difference. *holds only where there is none. */
+ * gets a line for each difference, once. *holds only where there is none. B1_ARGUMENT: there is no such directory. */
 b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, const char *line), void *user, bool *holds,
                               b1_error *err);
 

@@ -59,7 +59,8 @@ typedef struct b1i_study_options {
     const char *executable; /* this command, which is started for each cell */
     bool resume;
     bool (*cancelled)(void);
-    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total); /* with the time left in `what` */
+    /* With the time left in `what`; total 0: how much is done of it cannot be told. */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     void *progress_user;
 } b1i_study_options;
 
@@ -82,5 +83,7 @@ b1_status b1i_study_run_all(const b1i_study_options *options, b1_error *err);
  * where there is none, and else nothing is written. */
 b1_status b1i_study_collect(const b1i_study_options *options, void (*say)(void *user, const char *line), void *user,
                             bool *holds, b1_error *err);
+/* Whether a cell of the analysis, or a group of it, is of the group. */
+bool b1i_study_same(const json_t *cell, const json_t *group);
 
 #endif

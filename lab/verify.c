@@ -161,7 +161,7 @@ static void say_state(b1i_verification *v, b1i_evidence_state is)
                            reason ? reason : "for a reason that cannot be read");
         json_decref(failed);
     } else {
-        b1i_verify_differs(v, "%s: is no run of the lab", v->directory);
+        b1i_verify_differs(v, "%s: is no run of the lab, no study and no A/B", v->directory);
     }
 }
 
@@ -289,10 +289,10 @@ b1_status b1i_evidence_verify(const char *directory, void (*say)(void *user, con
                               b1_error *err)
 {
     b1_status st = B1_OK;
-    b1i_verification v = {directory, say, user, true, NULL, NULL};
+    b1i_verification v = {.directory = directory, .say = say, .user = user, .holds = true};
     b1i_evidence_state is = b1i_evidence_look(directory);
     *holds = false;
-    if (is == b1i_evidence_none) return b1i_fail(err, B1_IO, "there is no %s", directory);
+    if (is == b1i_evidence_none) return b1i_fail(err, B1_ARGUMENT, "there is no %s", directory);
     if (is != b1i_evidence_sealed) {
         say_state(&v, is);
         return B1_OK;

@@ -35,6 +35,8 @@ void b1i_verify_differs(b1i_verification *v, const char *format, ...)
     va_end(values);
     make_printable(line);
     v->holds = false;
+    if (json_object_get(v->said, line)) return;
+    if (v->said) json_object_set_new(v->said, line, json_true()); /* without memory it is said again */
     if (v->say) v->say(v->user, line);
 }
 
@@ -168,7 +170,8 @@ static b1_status check_files(b1i_verification *v, b1_error *err)
 b1_status b1i_verify_files(b1i_verification *v, b1_error *err)
 {
     b1_status st;
-    if (!(v->files = json_array()) || !(v->by_path = json_object())) return b1i_fail_memory(err, sizeof *v);
+    if (!(v->files = json_array()) || !(v->by_path = json_object()) || !(v->said = json_object()))
+        return b1i_fail_memory(err, sizeof *v);
     B1I_TRY(read_manifest(v, err));
     B1I_TRY(check_files(v, err));
 fail:
@@ -179,5 +182,6 @@ void b1i_verify_end(b1i_verification *v)
 {
     json_decref(v->files);
     json_decref(v->by_path);
-    v->files = v->by_path = NULL;
+    json_decref(v->said);
+    v->files = v->by_path = v->said = NULL;
 }

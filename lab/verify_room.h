@@ -16,9 +16,10 @@ typedef struct b1i_verification {
     bool holds;
     json_t *files;   /* of the manifest: an array of entries that are as they must be */
     json_t *by_path; /* the same by their paths, and true for each folder "x/" that one is in */
+    json_t *said;    /* the lines so far, as keys: what two manifests find is one difference */
 } b1i_verification;
 
-/* A line for the user, made printable; nothing holds any more. */
+/* A line for the user, made printable and said once; nothing holds any more. */
 __attribute__((format(printf, 2, 3))) void b1i_verify_differs(b1i_verification *v, const char *format, ...);
 void b1i_verify_say(void *verification, const char *line); /* the same of a whole line */
 /* A failure to read what the run left is a difference; one of memory is not. */

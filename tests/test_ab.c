@@ -198,7 +198,7 @@ static void a_plan_alternates_and_is_kept(void **state)
     assert_int_equal(plan_with(out, "threads=1", "threads=3", 5, false, true), B1_ARGUMENT);
     HAS("another b");
     assert_int_equal(plan_with(out, "threads=1", "threads=2", 6, false, true), B1_ARGUMENT);
-    HAS("number of sessions");
+    HAS("has 5 sessions, and it alone says how many: not 6");
     static const struct {
         int resamples;
         uint64_t seed;

@@ -260,7 +260,9 @@ static void wrong_usage_is_named_on_stderr(void **state)
         {"lab|tiles|--out|/no/such/folder/x", 1, "/no/such/folder/x"},
         {"lab|tiles|--out|x|--rounds|20", 2, "--rounds"},
         {"lab|tiles|--out|x|--device|cuda:99", 1, "cuda:99"},
-        {"verify|/no/such/folder", 1, "/no/such/folder"},
+        {"verify|/no/such/folder", 2, "there is no /no/such/folder"},
+        {"report|/no/such/folder|--out|x.html", 2, "there is no /no/such/folder"},
+        {"compare|/no/such/folder|/no/such/folder", 2, "there is no /no/such/folder"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ended e = command(cases[i].words, "");
@@ -280,16 +282,18 @@ static void wrong_usage_is_named_on_stderr(void **state)
 static void an_incomplete_run_says_how_to_go_on(void **state)
 {
     (void)state;
-    static const char *const plans[][2] = {
-        {"study|plan|--models|MODEL|--contexts|8", "\"batchone study --resume --out DIR\" completes it"},
+    static const char *const plans[][3] = {
+        {"study|plan|--models|MODEL|--contexts|8|--executors|fused",
+         "\"batchone study --resume --out DIR\" completes it", "planned-0: 1 cell is planned; "},
         {"ab|plan|--model|MODEL|--context|8|--a|threads=1|--b|threads=2",
-         "\"batchone ab --resume --out DIR\" completes it"}};
+         "\"batchone ab --resume --out DIR\" completes it", "planned-1: 10 sessions are planned; "}};
     for (int i = 0; i < 2; i++) {
         char words[400];
         snprintf(words, sizeof words, "%s|--device|cpu|--out|%s/planned-%d", plans[i][0], folder, i);
         ended e = command(words, "");
         assert_string_equal(e.err, "");
         assert_int_equal(e.code, 0);
+        assert_non_null(strstr(e.out, plans[i][2]));
         drop(&e);
         snprintf(words, sizeof words, "report|%s/planned-%d|--out|%s/page.html", folder, i, folder);
         e = command(words, "");
@@ -324,7 +328,7 @@ static void figures_that_are_none_are_marked(void **state)
                  folder, folder, i);
         ended e = command(words, "");
         assert_int_equal(e.code, 0);
-        const bool found = strstr(e.out, "  drifting or throttled, faster than memory allows\n");
+        const bool found = strstr(e.out, "  drifting, faster than memory allows\n");
         if (!found && i == 5) fail_msg("%s", e.out);
         drop(&e);
         if (!found) continue;
@@ -335,6 +339,106 @@ static void figures_that_are_none_are_marked(void **state)
         drop(&e);
         break;
     }
+}
+
+/* Cells without figures stand on a line for each reason, and a study of none but them says that it has none. */
+static void a_study_without_figures_says_so(void **state)
+{
+    (void)state;
+    char words[600];
+    snprintf(words, sizeof words,
+             "study|--models|llama-3.1-8b|--synthetic|--contexts|8|--batch|1,2|--sessions|2|--device|cpu|--out|%s/none|"
+             "--stack|echo '{\"status\":\"unsupported\",\"message\":\"not this one\"}'",
+             folder);
+    ended e = command(words, "");
+    assert_int_equal(e.code, 0);
+    assert_non_null(strstr(e.out, "context 8, batch 1 and 2, session 1 and 2 (4 cells): unsupported: not this one\n"));
+    assert_null(strstr(strstr(e.out, "not this one") + 1, "not this one"));
+    assert_non_null(strstr(e.out, "no cell was measured"));
+    drop(&e);
+}
+
+/* The steps that were late, in a study's table; what compare says of two that share some cells, and of two that share
+ * none. */
+static void late_steps_and_what_is_compared_are_counted(void **state)
+{
+    (void)state;
+    static const char *const contexts[] = {"8,16", "16,24", "8"};
+    char words[400], *id;
+    for (int i = 0; i < 3; i++) {
+        snprintf(words, sizeof words,
+                 "study|--models|MODEL|--contexts|%s|--executors|fused|--device|cpu|--warmup|0|--deadline-ms|%s|--out|"
+                 "%s/late-%d",
+                 contexts[i], i == 0 ? "0.001" : "60000", folder, i);
+        ended e = command(words, "");
+        assert_int_equal(e.code, 0);
+        assert_true((i == 0) == (strstr(e.out, " past the deadline of 0.001 ms, at most ") != NULL));
+        assert_true((i == 0) == (strstr(e.out, "past the deadline") != NULL));
+        assert_null(strstr(e.out, "no cell was measured"));
+        drop(&e);
+    }
+    snprintf(words, sizeof words, "compare|%s/late-0|%s/late-1", folder, folder);
+    ended e = command(words, "");
+    assert_int_equal(e.code, 0);
+    assert_non_null(strstr(e.out,
+                           "\n1 compared: 0 regressions, 0 faster, 0 same, 1 undecided; 1 only in the old, 1 only "
+                           "in the new\n"));
+    assert_string_equal(e.err, "");
+    drop(&e);
+    snprintf(words, sizeof words, "compare|%s/late-1|%s/late-2", folder, folder);
+    e = command(words, "");
+    assert_int_equal(e.code, 1);
+    assert_non_null(strstr(e.err, "nothing was compared"));
+    drop(&e);
+    snprintf(words, sizeof words, "study|plan|--models|MODEL|--contexts|8|--executors|fused|--device|cpu|--out|%s/one",
+             folder);
+    e = command(words, "");
+    drop(&e);
+    snprintf(words, sizeof words, "study|plan|--list|%s/one", folder);
+    e = command(words, "");
+    id = strtok(e.out, "\n");
+    assert_null(strtok(NULL, "\n"));
+    snprintf(words, sizeof words, "study|run|--out|%s/one|--cell|%s", folder, id);
+    drop(&e);
+    e = command(words, "");
+    assert_int_equal(e.code, 0);
+    assert_non_null(strstr(e.out, " is there; when all are, batchone study collect"));
+    drop(&e);
+}
+
+/* Two arms that are the same, in two sessions, whose interval is wide. */
+static void an_ab_that_shows_nothing_says_so(void **state)
+{
+    (void)state;
+    char words[400];
+    snprintf(words, sizeof words,
+             "ab|--model|MODEL|--context|8|--device|cpu|--sessions|2|--warmup|0|--a|executor=fused|--b|executor=fused|"
+             "--out|%s/same",
+             folder);
+    ended e = command(words, "");
+    assert_int_equal(e.code, 0);
+    assert_non_null(strstr(e.out, "A: executor=fused,weights=as-is,context=8,batch=1\n"));
+    double low, high;
+    const char *interval = strstr(e.out, " times as fast as A [");
+    assert_non_null(interval);
+    assert_int_equal(sscanf(interval, " times as fast as A [%lf, %lf]", &low, &high), 2);
+    assert_true((low <= 1 && high >= 1) == (strstr(e.out, "no difference was shown") != NULL));
+    drop(&e);
+    snprintf(words, sizeof words, "ab|--json|collect|%s/same", folder);
+    e = command(words, "");
+    json_t *analysis = json_loads(e.out, 0, NULL);
+    drop(&e);
+    snprintf(words, sizeof words, "ab|collect|%s/same", folder);
+    e = command(words, "");
+    *strstr(e.out, "verdict: ") = 0; /* which may count them too */
+    static const char *const verdicts[] = {"noisy", "drifting", "throttled"};
+    for (int i = 0; i < 3; i++) {
+        const int count = (int)number_of(get(analysis, "verdicts"), verdicts[i]);
+        snprintf(words, sizeof words, "%d %s %s", count, count == 1 ? "was" : "were", verdicts[i]);
+        assert_true((count > 0) == (strstr(e.out, words) != NULL));
+    }
+    json_decref(analysis);
+    drop(&e);
 }
 
 static void help_goes_to_stdout(void **state)
@@ -836,6 +940,9 @@ int main(void)
         cmocka_unit_test(wrong_usage_is_named_on_stderr),
         cmocka_unit_test(an_incomplete_run_says_how_to_go_on),
         cmocka_unit_test(figures_that_are_none_are_marked),
+        cmocka_unit_test(a_study_without_figures_says_so),
+        cmocka_unit_test(late_steps_and_what_is_compared_are_counted),
+        cmocka_unit_test(an_ab_that_shows_nothing_says_so),
         cmocka_unit_test(help_goes_to_stdout),
         cmocka_unit_test(run_prints_its_document),
         cmocka_unit_test(run_stops_where_it_shall),

@@ -311,6 +311,26 @@ static void what_does_not_verify_is_refused(void **state)
     HAS("nowhere");
 }
 
+/* What the study's manifest and the cell's own find is one difference. */
+static void a_difference_is_said_once(void **state)
+{
+    (void)state;
+    const char *folder = study_of("once", 1, 1);
+    b1i_study_planned plan;
+    char name[100];
+    bool all;
+    OK(b1i_study_plan_read(folder, &plan, &err));
+    (void)snprintf(name, sizeof name, "cells/%s/cell.json", plan.cells[0].id);
+    put_text(folder, name, "{}");
+    b1i_study_plan_free(&plan);
+    said[0] = 0;
+    OK(b1i_evidence_verify(folder, keep_line, NULL, &all, &err));
+    assert_false(all);
+    const char *first = strstr(said, "the manifest says");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "the manifest says"));
+}
+
 static void no_allocation_may_fail_unseen(void **state)
 {
     (void)state;
@@ -336,7 +356,8 @@ int main(void)
         cmocka_unit_test(what_was_not_steady_is_counted),   cmocka_unit_test(verdicts_need_both_time_and_ceiling),
         cmocka_unit_test(ratios_are_new_over_old),          cmocka_unit_test(what_has_no_counterpart_is_named),
         cmocka_unit_test(rigs_of_one_study_are_not_pooled), cmocka_unit_test(a_planted_slowdown_is_found),
-        cmocka_unit_test(what_does_not_verify_is_refused),  cmocka_unit_test(no_allocation_may_fail_unseen),
+        cmocka_unit_test(what_does_not_verify_is_refused),  cmocka_unit_test(a_difference_is_said_once),
+        cmocka_unit_test(no_allocation_may_fail_unseen),
     };
     return cmocka_run_group_tests_name("compare", tests, make_home, remove_home);
 }

@@ -231,9 +231,9 @@ static void nothing_is_written_over(void **state)
         }
     assert_true(holds(at("whole")));
     assert_false(holds(at("other")));
-    SAID("no run of the lab");
+    SAID("no run of the lab, no study and no A/B");
     bool all;
-    assert_int_equal(b1i_evidence_verify(at("nowhere"), keep_line, NULL, &all, &err), B1_IO);
+    assert_int_equal(b1i_evidence_verify(at("nowhere"), keep_line, NULL, &all, &err), B1_ARGUMENT);
     b1i_lab_options o = fake_options(at("no/such/folder"));
     assert_int_equal(fake_run(&o), B1_IO);
 }

@@ -85,11 +85,11 @@ static b1_status same_plan(const b1i_ab_options *o, b1_error *err)
     B1I_TRY(plan_json(o, "", &made, err));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_equal(json_object_get(found, keys[i]), json_object_get(made, keys[i]))) {
-            st = b1i_fail(err, B1_ARGUMENT, "%s was begun with another %s and cannot be resumed with this one",
-                          o->run.out,
-                          i == 4   ? "number of sessions"
-                          : i == 5 ? "build of batchone"
-                                   : keys[i]);
+            st = i == 4
+                     ? b1i_fail(err, B1_ARGUMENT, "the plan of %s has %zu sessions, and it alone says how many: not %d",
+                                o->run.out, json_array_size(json_object_get(found, keys[i])), o->sessions)
+                     : b1i_fail(err, B1_ARGUMENT, "%s was begun with another %s and cannot be resumed with this one",
+                                o->run.out, i == 5 ? "build of batchone" : keys[i]);
             goto fail;
         }
     st = b1i_ab_same_draws(o->run.out, o->resamples, o->seed, err);

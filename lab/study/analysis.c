@@ -66,7 +66,7 @@ static b1_status read_rows(const char *directory, const b1i_study_planned *plan,
 static const char *const SAME[] = {"model",   "architecture", "device_name", "executor",     "weights",
                                    "context", "threads",      "batch",       "stack_version"};
 
-static bool same_group(const json_t *a, const json_t *b)
+bool b1i_study_same(const json_t *a, const json_t *b)
 {
     for (size_t i = 0; i < sizeof SAME / sizeof *SAME; i++)
         if (!json_equal(json_object_get(a, SAME[i]), json_object_get(b, SAME[i]))) return false;
@@ -86,7 +86,7 @@ static size_t figures(const work *w, const json_t *group, const char *key)
     for (size_t i = 0; i < json_array_size(w->rows); i++) {
         const json_t *row = json_array_get(w->rows, i);
         double x = b1i_lab_number_at(row, key);
-        if (same_group(row, group) && strcmp(b1i_lab_text_at(row, "status"), "ok") == 0 && isfinite(x))
+        if (b1i_study_same(row, group) && strcmp(b1i_lab_text_at(row, "status"), "ok") == 0 && isfinite(x))
             w->values[count++] = x;
     }
     return count;
@@ -124,7 +124,7 @@ static bool count_cells(const work *w, json_t *group)
     for (size_t i = 0; i < json_array_size(w->rows); i++) {
         const json_t *row = json_array_get(w->rows, i);
         const char *verdict = b1i_lab_text_at(row, "verdict");
-        if (!same_group(row, group)) continue;
+        if (!b1i_study_same(row, group)) continue;
         sessions++;
         ok += strcmp(b1i_lab_text_at(row, "status"), "ok") == 0;
         bad += strcmp(verdict, "drifting") == 0 || strcmp(verdict, "throttled") == 0;
@@ -166,7 +166,7 @@ static b1_status make_groups(work *w, b1_error *err)
         const json_t *row = json_array_get(w->rows, i);
         bool known = false;
         for (size_t k = 0; k < json_array_size(w->groups) && !known; k++)
-            known = same_group(json_array_get(w->groups, k), row);
+            known = b1i_study_same(json_array_get(w->groups, k), row);
         if (!known && json_array_append_new(w->groups, group_of(w, row)) != 0)
             return b1i_fail(err, B1_MEMORY, "not enough memory for the analysis");
     }

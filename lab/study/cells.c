@@ -169,7 +169,7 @@ b1_status b1i_cell_whole(const char *directory, const char *id, void (*say)(void
         return b1i_fail(err, B1_ARGUMENT, "no cell can be named \"%s\"", id);
     char *where = b1i_lab_join(directory, name);
     if (!where) return b1i_fail_memory(err, strlen(directory));
-    b1i_verification v = {where, say, user, true, NULL, NULL};
+    b1i_verification v = {.directory = where, .say = say, .user = user, .holds = true};
     b1_status st = b1i_verify_files(&v, err);
     b1i_verify_end(&v);
     b1i_free(where);

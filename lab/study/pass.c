@@ -10,10 +10,12 @@
 #include "lab/report.h"
 #include "lab/study/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WHAT = 200 };
+enum { WHAT = 200, PARTS = 1000 }; /* of the bar, each of them */
+#define PART_MOST 0.99             /* of one that takes longer than was expected */
 
 typedef struct runner {
     const b1i_pass *pass;
@@ -29,35 +31,39 @@ typedef struct runner {
 static const char *id_of(const runner *r, size_t at) { return r->pass->id(r->pass->user, at); }
 static bool has(const runner *r, size_t at) { return b1i_study_has(r->options->out, id_of(r, at)); }
 
-/* What those that are left may take: each as those of its model did, or as all did; < 0: nothing is known. */
-static double time_left(const runner *r)
+/* What number i may take: as those of its model did, or as all did; 0: nothing is known. */
+static double expected(const runner *r, size_t i)
 {
     const b1i_pass *p = r->pass;
-    double all = 0, left = 0;
-    size_t known = 0;
-    for (size_t i = 0; i < p->count; i++) {
-        all += r->seconds[i];
-        known += r->seconds[i] > 0;
+    double like = 0, all = 0;
+    size_t like_count = 0, count = 0;
+    for (size_t k = 0; k < p->count; k++) {
+        if (!(r->seconds[k] > 0)) continue;
+        all += r->seconds[k];
+        count++;
+        if (strcmp(p->model(p->user, k), p->model(p->user, i)) != 0) continue;
+        like += r->seconds[k];
+        like_count++;
     }
-    if (!known) return -1;
-    for (size_t i = r->at; i < p->count; i++) {
-        double sum = 0;
-        size_t like = 0;
-        if (i > r->at && has(r, i)) continue;
-        for (size_t k = 0; k < p->count; k++)
-            if (r->seconds[k] > 0 && strcmp(p->model(p->user, k), p->model(p->user, i)) == 0) {
-                sum += r->seconds[k];
-                like++;
-            }
-        left += like ? sum / (double)like : all / (double)known;
-    }
+    return like_count ? like / (double)like_count : count ? all / (double)count : 0;
+}
+
+/* What those that are left may take; < 0: nothing is known. */
+static double time_left(const runner *r)
+{
+    double left = expected(r, r->at);
+    if (left <= 0) return -1;
+    for (size_t i = r->at + 1; i < r->pass->count; i++)
+        if (!has(r, i)) left += expected(r, i);
     return left;
 }
 
+/* The bar counts the one that runs by its time; where nothing is known of that, and none is done, there is no bar. */
 static void tell(const runner *r, double already)
 {
-    char what[WHAT], left[48] = "";
-    double seconds = time_left(r) - already;
+    const size_t count = r->pass->count;
+    char what[WHAT], left[64] = "";
+    const double seconds = time_left(r) - already, one = expected(r, r->at);
     if (!r->options->progress) return;
     if (seconds >= 60)
         snprintf(left, sizeof left, ", %.0f min left", seconds / 60);
@@ -67,7 +73,9 @@ static void tell(const runner *r, double already)
         snprintf(left, sizeof left, ", for %.0f s", already);
     r->pass->say(r->pass->user, r->at, what, sizeof what - sizeof left);
     strcat(what, left);
-    r->options->progress(r->options->progress_user, what, r->done, r->pass->count);
+    const double part = one > 0 ? fmin(already / one, PART_MOST) : 0;
+    r->options->progress(r->options->progress_user, what, (uint64_t)(PARTS * ((double)r->done + part)),
+                         r->done || one > 0 ? (uint64_t)PARTS * count : 0);
 }
 
 static void tick(void *user, double seconds) { tell(user, seconds); }

@@ -298,7 +298,7 @@ b1_status b1i_study_directory(const b1i_study_options *options, b1i_evidence **e
                     is == b1i_evidence_sealed       ? "a whole run"
                     : is == b1i_evidence_failed     ? "a run that failed"
                     : is == b1i_evidence_incomplete ? "an incomplete run, which --resume continues"
-                                                    : "no run of the lab");
+                                                    : "no run of the lab, no study and no A/B");
 }
 
 static b1_status write_plan(const maker *m, b1_error *err)
