@@ -62,6 +62,12 @@ void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes)
     put_own(b, a, words, bytes);
 }
 
+bool b1i_ab_stands(const b1i_report_run *run)
+{
+    double low = bound(run, "interval", 0), high = bound(run, "interval", 1);
+    return strcmp(b1i_report_word(run->analysis, "verdict"), "ok") == 0 && (low > 1 || high < 1);
+}
+
 /* ---- what it found ---- */
 
 static void verdict(b1i_page *page, const b1i_report_run *run)
@@ -228,7 +234,15 @@ void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run)
     double speedup = b1i_report_number(a, "speedup"), sessions_run = b1i_report_number(a, "sessions");
     char words[300];
     b1i_ab_difference(run, words, sizeof words);
-    if (strcmp(b1i_report_word(a, "verdict"), "ok") == 0 && isfinite(speedup))
+    const bool ok = strcmp(b1i_report_word(a, "verdict"), "ok") == 0 && isfinite(speedup);
+    if (ok && !b1i_ab_stands(run))
+        b1i_page_claim(
+            page, run, "analysis.json plan.json",
+            "%s at context %.0f, %s: no difference is claimed; A / B is %.3f, and its 95 %% interval %.3f to "
+            "%.3f over %.0f sessions includes 1.",
+            b1i_report_word(a, "model"), b1i_report_number(a, "context"), words, speedup, bound(run, "interval", 0),
+            bound(run, "interval", 1), sessions_run);
+    else if (ok)
         b1i_page_claim(page, run, "analysis.json plan.json",
                        "%s at context %.0f, %s: B is %.3f times as fast as A, 95 %% interval %.3f to %.3f over %.0f "
                        "sessions.",

@@ -28,12 +28,16 @@ static bool any_study(const b1i_report_run *runs, size_t count)
 static void page_head(b1i_page *page, const b1i_report_run *runs, size_t count)
 {
     b1i_text *html = &page->html;
+    char title[200];
     b1i_text_put(html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                        "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n");
     const char *words = any_study(runs, count) ? "Report" : "Lab report";
     b1i_html(html, "<meta name=\"generator\" content=\"batchone %s\">\n<title>%s", b1_version(), words);
-    for (size_t i = 0; i < count && i < 6; i++) b1i_html(html, "%s%s", i ? ", " : ": ", runs[i].experiment);
+    for (size_t i = 0; i < count && i < 6; i++) {
+        b1i_page_title(&runs[i], title, sizeof title);
+        b1i_html(html, "%s%s", i ? ", " : ": ", title);
+    }
     b1i_text_put(html, "</title>\n<style>\n");
     b1i_text_bytes(html, b1i_report_style_begin, (size_t)(b1i_report_style_end - b1i_report_style_begin));
     b1i_text_put(html, "</style>\n</head>\n<body>\n");
@@ -41,9 +45,10 @@ static void page_head(b1i_page *page, const b1i_report_run *runs, size_t count)
     b1i_html(html, "<header>\n<h1>%s</h1>\n", words);
     b1i_text_put(html, "<p class=\"lead\">Every number leads to the file that it is from; every "
                        "directory was verified when this page was made.</p>\n<nav aria-label=\"Runs\"><ol>\n");
-    for (size_t i = 0; i < count; i++)
-        b1i_html(html, "<li><a href=\"#run-%d\">%s%s%s</a></li>\n", runs[i].number, runs[i].experiment,
-                 runs[i].sort == b1i_report_lab ? "" : " ", runs[i].sort == b1i_report_lab ? "" : runs[i].name);
+    for (size_t i = 0; i < count; i++) {
+        b1i_page_title(&runs[i], title, sizeof title);
+        b1i_html(html, "<li><a href=\"#run-%d\">%s</a></li>\n", runs[i].number, title);
+    }
     if (any_study(runs, count)) b1i_text_put(html, "<li><a href=\"#together\">Together</a></li>\n");
     b1i_text_put(html, "<li><a href=\"#scope\">Scope</a></li>\n<li><a "
                        "href=\"#claims\">Claims</a></li>\n</ol></nav>\n</header>\n<main>\n");
@@ -131,7 +136,7 @@ static b1_status put_together(b1i_page *page, const b1i_report_run *runs, size_t
     snprintf(folder, sizeof folder, "%s/together", page->folder);
     B1I_TRY(b1i_page_folder(folder, err));
     B1I_TRY(b1i_plots_together(runs, count, &figures, err));
-    b1i_text_put(&page->html, "<section>\n<h2 id=\"together\">Together, and beside the published study</h2>\n");
+    b1i_text_put(&page->html, "<section>\n<h2 id=\"together\">Together</h2>\n");
     B1I_TRY(b1i_page_draw(page, &all, &figures, false, folder, err));
     B1I_TRY(b1i_page_decode(page, runs, count, err));
     b1i_text_put(&page->html, "</section>\n");

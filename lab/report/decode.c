@@ -55,6 +55,25 @@ static bool corresponds(const b1i_report_group *g, const json_t *row)
            b1i_decode_launch(g->executor, b1i_report_word(row, "launch"));
 }
 
+static bool has_model(const json_t *document, const char *model)
+{
+    const json_t *rows = json_object_get(document, "rows"), *row;
+    size_t i;
+    json_array_foreach(rows, i, row) if (model[0] && is(row, "model", model)) return true;
+    return false;
+}
+
+bool b1i_decode_any(const json_t *document, const b1i_report_run *runs, size_t count)
+{
+    for (size_t r = 0; r < count; r++) {
+        if (runs[r].sort == b1i_report_ab && has_model(document, b1i_report_word(runs[r].analysis, "model")))
+            return true;
+        for (size_t i = 0; i < runs[r].group_count; i++)
+            if (has_model(document, runs[r].groups[i].model)) return true;
+    }
+    return false;
+}
+
 /* What the group has of the row's quantity; NaN: nothing. */
 static double ours(const b1i_report_group *g, const json_t *row)
 {
@@ -266,6 +285,14 @@ b1_status b1i_page_decode(b1i_page *page, const b1i_report_run *runs, size_t cou
     if (st != B1_OK) return st;
     rows = json_object_get(document, "rows");
     beside b = {page, document, 0};
+    if (!b1i_decode_any(document, runs, count)) {
+        b1i_text_put(&page->html,
+                     "<p id=\"published-study\">Nothing here is of a model that the published study "
+                     "measured, so its figures do not stand beside ours; data/published/decode.json of the "
+                     "source has them.</p>\n");
+        json_decref(document);
+        return B1_OK;
+    }
     b1i_html(&page->html,
              "<h3 id=\"published-study\">Beside the published study</h3>\n<div class=\"source\"><p>%s. %s</p></div>\n",
              b1i_report_word(document, "source"), b1i_report_word(document, "note"));

@@ -28,16 +28,19 @@ static const char *const captions[] = {
     [b1i_plot_causes] =
         "Weights, keys and values at the bandwidth that was measured between the steps; kernels beyond that where a "
         "profile has their times, from a pass of its own; launch is what the graph of the same kernels saved, so at "
-        "most that; the rest has no cause by measurement.",
-    [b1i_plot_ratio] = "The share of a step that memory at its measured speed accounts for; on the dotted line "
-                       "nothing is left to gain but fewer bytes.",
+        "most that; the rest has no cause by measurement. The ceiling is the median of the sessions’ ceilings, and "
+        "so need not give R_ceiling, the median of their ratios.",
+    [b1i_plot_ratio] =
+        "The share of a step that memory at its measured speed accounts for, the median of the sessions’ own "
+        "ratios; on the dotted line "
+        "nothing is left to gain but fewer bytes.",
     [b1i_plot_graphs] = "Ratios of medians from separate processes, without intervals: a claim needs an A/B.",
     [b1i_plot_formats] = "Expected by the bytes of a step, scales and K included; by the published rule, a quarter "
                          "of the bf16 weights and the whole K; and what was measured.",
     [b1i_plot_batch] = "Tokens a second over those of batch 1; on the dotted line a batch costs no time.",
     [b1i_plot_profile] = "Kernels of a step by the profiler and the gaps between them; the mark is the step without "
                          "the profiler.",
-    [b1i_plot_jitter] = "Steps by their time, both axes logarithmic where they span much.",
+    [b1i_plot_jitter] = "Both axes are logarithmic where they span much.",
     [b1i_plot_pairs] = "A session is a fresh process with both settings, in an order that alternates; steps are never "
                        "resampled.",
     [b1i_plot_floors] =
@@ -45,9 +48,11 @@ static const char *const captions[] = {
         "bandwidth over the step; where there is no datasheet, as of a CPU, R_ceiling at the measured bandwidth, open. "
         "Published figures do not count the same bytes: the H100’s leave out embedding and LM head, the L4’s have "
         "both.",
-    [b1i_plot_intervals] = "Speed-ups of A over B with their 95 % intervals over sessions. The published interval is "
-                           "the plain percentile one, and eager ran first in each of its sessions.",
-    [b1i_plot_ladder] = "The same speed-ups by the step of A.",
+    [b1i_plot_intervals] =
+        "A’s step over B’s with the 95 % interval over sessions; open where that includes 1 or the verdict is not ok. "
+        "The published interval is "
+        "the plain percentile one, and eager ran first in each of its sessions.",
+    [b1i_plot_ladder] = "The same speed-ups; open where the interval includes 1 or the verdict is not ok.",
     [b1i_plot_beside] = "Steps of one shape at one context on different devices, stacks and rigs: what stands beside "
                         "each other here was not measured together.",
 };

@@ -157,7 +157,11 @@ static void put_row(b1i_page *page, const b1i_report_run *run, const char *file,
 {
     b1i_html(&page->html, "<tr><th scope=\"row\">%s</th><td>", path);
     b1i_page_anchor(page, run, file, false);
-    if (is_plain(value)) b1i_page_value(&page->html, value);
+    const char *end = strstr(path, "threads");
+    if (end && strcmp(end, "threads") == 0 && json_is_integer(value) && json_integer_value(value) == 0)
+        b1i_text_put(&page->html, "all"); /* what 0 asks for */
+    else if (is_plain(value))
+        b1i_page_value(&page->html, value);
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++) {
         b1i_text_put(&page->html, i ? ", " : "");
         b1i_page_value(&page->html, json_array_get(value, i));

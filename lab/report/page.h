@@ -66,6 +66,8 @@ b1_status b1i_page_draw(b1i_page *page, const b1i_report_run *run, const b1i_plo
                         const char *folder, b1_error *err);
 
 /* ---- record.c: what the run is ---- */
+/* What tells it from the page's others: the experiment, and the directory where that is called otherwise. */
+void b1i_page_title(const b1i_report_run *run, char *words, size_t bytes);
 void b1i_page_heading(b1i_page *page, const b1i_report_run *run);
 void b1i_page_record(b1i_page *page, const b1i_report_run *run);
 const char *b1i_page_date(const b1i_report_run *run); /* never NULL */
@@ -91,12 +93,22 @@ b1_status b1i_page_published(b1i_page *page, const b1i_report_run *run, b1_error
 b1_status b1i_published_decode(json_t **out, b1_error *err);
 /* Whether an executor launches as a row says ("eager", "graph"; "": either). */
 bool b1i_decode_launch(const char *executor, const char *launch);
+/* Whether a run is of a model that it measured. */
+bool b1i_decode_any(const json_t *document, const b1i_report_run *runs, size_t count);
 /* The attention of a layer, of a run of that experiment. */
 void b1i_page_decode_attention(b1i_page *page, const b1i_report_run *run, const json_t *document);
 /* The rows of it that correspond to groups and A/B runs, beside ours; then all of them. */
 b1_status b1i_page_decode(b1i_page *page, const b1i_report_run *runs, size_t count, b1_error *err);
 
-/* ---- study.c, steps.c: a study ---- */
+/* ---- step_time.c, study.c, steps.c: a study ---- */
+void b1i_page_groups(b1i_page *page, const b1i_report_run *run);
+/* Whether what the group says may be claimed: it is a headline, none of its cells is noisy, and it is not faster than
+ * memory allows. */
+bool b1i_page_group_stands(const b1i_report_run *run, const b1i_report_group *g);
+/* Of tables by group: decimals for milliseconds, whether group `i` is the first of those beside it, and their head. */
+int b1i_page_group_decimals(const b1i_report_run *run);
+bool b1i_page_group_begins(const b1i_report_run *run, size_t i);
+void b1i_page_group_head(b1i_page *page, const b1i_report_group *g, int columns);
 void b1i_page_study(b1i_page *page, const b1i_report_run *run);
 /* A list of the analysis as a CSV beside the page, and a link to it; nothing where it has no rows. */
 b1_status b1i_page_list_csv(b1i_page *page, const b1i_report_run *run, const char *list, const char *folder,
@@ -108,6 +120,8 @@ void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run);
 void b1i_page_ab(b1i_page *page, const b1i_report_run *run);
 /* What A has and B has not, "→", and the other way round, of their settings: "executor=fused_stream → …". */
 void b1i_ab_difference(const b1i_report_run *run, char *words, size_t bytes);
+/* Whether its speed-up carries a claim: the verdict is ok and the interval leaves 1 out. */
+bool b1i_ab_stands(const b1i_report_run *run);
 void b1i_page_ab_claims(b1i_page *page, const b1i_report_run *run);
 
 /* ---- scope.c: the end ---- */

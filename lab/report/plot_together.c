@@ -18,6 +18,7 @@ typedef struct together {
     size_t count;
     const json_t *published; /* its rows */
     const json_t *document;
+    bool beside; /* a run is of a model that the published study measured */
 } together;
 
 static bool is(const json_t *row, const char *key, const char *value)
@@ -41,8 +42,14 @@ static double peak_of(const together *t, const char *device)
 
 /* ---- R_floor against bandwidth ---- */
 
+/* Of an executor in a run: a bandwidth and the share by it are of one group, and stay together. */
+typedef struct pair {
+    double x, y;
+} pair;
+
 typedef struct spread {
-    double x, least, most, values[SERIES_MOST];
+    double least, most;
+    pair middle, pairs[SERIES_MOST];
     int count;
 } spread;
 
@@ -69,10 +76,10 @@ static bool counts(const b1i_report_run *run, const b1i_report_group *g, bool da
                      : !(g->peak_gbps > 0) && g->r_ceiling > 0 && g->ceiling_gbps > 0;
 }
 
-static int by_size(const void *a, const void *b)
+static int by_share(const void *a, const void *b)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    const pair *x = a, *y = b;
+    return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->x > y->x) - (x->x < y->x);
 }
 
 /* Of an executor in a run; count 0: nothing. */
@@ -83,12 +90,14 @@ static spread spread_of(const b1i_report_run *run, const char *executor, bool da
         const b1i_report_group *g = &run->groups[i];
         if (!counts(run, g, datasheet) || strcmp(g->executor, executor) != 0) continue;
         double r = datasheet ? g->r_floor : g->r_ceiling;
-        s.x = datasheet ? g->peak_gbps : g->ceiling_gbps;
-        s.values[s.count++] = r;
+        s.pairs[s.count++] = (pair){datasheet ? g->peak_gbps : g->ceiling_gbps, r};
         s.least = fmin(s.least, r);
         s.most = fmax(s.most, r);
     }
-    qsort(s.values, (size_t)s.count, sizeof *s.values, by_size);
+    if (!s.count) return s;
+    qsort(s.pairs, (size_t)s.count, sizeof *s.pairs, by_share);
+    const pair *low = &s.pairs[(s.count - 1) / 2], *high = &s.pairs[s.count / 2];
+    s.middle = (pair){(low->x + high->x) / 2, (low->y + high->y) / 2};
     return s;
 }
 
@@ -117,7 +126,7 @@ static void put_executor(b1i_chart *c, const together *t, const char *executor, 
             b1i_chart_series(c, (b1i_look){words, color, (color + color / B1I_SERIES_COLORS) % 4, !datasheet}, false);
         any = true;
         /* Neighbours stand a little apart. */
-        b1i_chart_point(c, s.x * pow(1.03, color % 7 - 3), s.values[s.count / 2], s.least, s.most);
+        b1i_chart_point(c, s.middle.x * pow(1.03, color % 7 - 3), s.middle.y, s.least, s.most);
     }
 }
 
@@ -156,11 +165,12 @@ static b1_status draw_floors(const together *t, b1i_plots *plots, b1_error *err)
     b1i_chart_begin(&c, plots, b1i_plot_floors, "floors", "R_floor against bandwidth");
     for (int datasheet = 1; datasheet >= 0; datasheet--)
         for (int i = 0; i < count; i++) put_executor(&c, t, names[i], i, datasheet);
-    put_published_floors(&c, t);
+    if (t->beside) put_published_floors(&c, t);
     if (c.figure)
         b1i_text_put(&c.figure->description,
                      "The share of a step that the bytes explain, over the bandwidth of the device: a point for each "
-                     "executor and device, the published ones beside.");
+                     "executor and device.");
+    if (c.figure && t->beside) b1i_text_put(&c.figure->description, " The published ones stand beside.");
     b1i_chart_include(&c, 0); /* and so not logarithmic */
     b1i_chart_include(&c, 1);
     const b1i_axes axes = {.x = "GB/s: of the datasheet; of the measured ceiling where open",
@@ -206,6 +216,19 @@ static void published_speedups(b1i_chart *c, const together *t)
     }
 }
 
+/* A line of its own, cut at its end where it would reach into the plot. */
+static void put_note(b1i_chart *c, const char *words)
+{
+    enum { MOST = 56 };
+    char line[4 * MOST];
+    size_t at = 0;
+    for (int count = 0; words[at] && count < MOST && at + 8 < sizeof line; count++) do
+            at++;
+        while ((words[at] & 0xc0) == 0x80);
+    snprintf(line, sizeof line, "%.*s%s", (int)at, words, words[at] ? "…" : "");
+    b1i_chart_row(c, line);
+}
+
 static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *err)
 {
     b1i_chart c = {0};
@@ -217,21 +240,23 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
         if (!has_speedup(run)) continue;
         if (!any) b1i_chart_begin(&c, plots, b1i_plot_intervals, "intervals", "Speed-ups of B over A");
         any = true;
-        snprintf(words, sizeof words, "%.40s at %.0f, %.40s: ", b1i_report_word(run->analysis, "model"),
+        snprintf(words, sizeof words, "%.40s at %.0f, %.40s", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"), b1i_report_run_device(run));
-        b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_head(&c, words);
+        b1i_ab_difference(run, words, sizeof words);
+        put_note(&c, words);
         snprintf(words, sizeof words,
                  b1i_report_number(run->analysis, "sessions") == 1 ? "%.0f session, %s" : "%.0f sessions, %s",
                  b1i_report_number(run->analysis, "sessions"), b1i_report_word(run->analysis, "verdict"));
         b1i_chart_row(&c, words);
         ab_bounds(run, &low, &high);
-        const bool ok = is(run->analysis, "verdict", "ok");
-        b1i_chart_mark(&c, (b1i_look){ok ? "here" : "here, no headline", ok ? 0 : 1, 0, !ok},
-                       b1i_report_number(run->analysis, "speedup"), low, high);
+        const bool ok = is(run->analysis, "verdict", "ok"), stands = b1i_ab_stands(run);
+        const char *title = stands ? "here" : ok ? "here, the interval includes 1" : "here, no headline";
+        b1i_chart_mark(&c, (b1i_look){title, ok ? 0 : 1, 0, !stands}, b1i_report_number(run->analysis, "speedup"), low,
+                       high);
     }
     if (!any) return B1_OK;
-    published_speedups(&c, t);
+    if (t->beside) published_speedups(&c, t);
     b1i_chart_at(&c, 1);
     if (c.figure)
         b1i_text_put(&c.figure->description,
@@ -277,11 +302,11 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
         snprintf(words, sizeof words, "%.40s at %.0f: ", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"));
         b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
-        b1i_chart_series(&c, (b1i_look){words, (int)r, (int)r / 8 % 4, false}, false);
+        b1i_chart_series(&c, (b1i_look){words, (int)r, (int)r / 8 % 4, !b1i_ab_stands(run)}, false);
         b1i_chart_point(&c, b1i_report_number(run->analysis, "a_ms.mean"), b1i_report_number(run->analysis, "speedup"),
                         low, high);
     }
-    published_ladder(&c, t);
+    if (t->beside) published_ladder(&c, t);
     if (c.figure)
         b1i_text_put(&c.figure->description, "The speed-ups of the A/B runs over the milliseconds of a step of A.");
     b1i_chart_include(&c, 1);
@@ -350,7 +375,8 @@ b1_status b1i_plots_together(const b1i_report_run *runs, size_t count, b1i_plots
     *out = (b1i_plots){0};
     b1_status st = b1i_published_decode(&document, err);
     if (st != B1_OK) return st;
-    const together t = {runs, count, json_object_get(document, "rows"), document};
+    const together t = {runs, count, json_object_get(document, "rows"), document,
+                        b1i_decode_any(document, runs, count)};
     B1I_TRY(draw_floors(&t, out, err));
     B1I_TRY(draw_intervals(&t, out, err));
     B1I_TRY(draw_ladder(&t, out, err));

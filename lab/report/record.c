@@ -6,7 +6,6 @@
 #include "lab/report/page.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- heading ---- */
@@ -85,6 +84,12 @@ static void study_facts(b1i_page *page, const b1i_report_run *run)
     fact(page, run, "cells", "analysis.json", words);
 }
 
+void b1i_page_title(const b1i_report_run *run, char *words, size_t bytes)
+{
+    const bool same = strcmp(run->experiment, run->name) == 0;
+    snprintf(words, bytes, "%s%s%s", run->experiment, same ? "" : " ", same ? "" : run->name);
+}
+
 void b1i_page_heading(b1i_page *page, const b1i_report_run *run)
 {
     static const char *const versions[] = {"version", "machine.version", NULL};
@@ -93,8 +98,9 @@ void b1i_page_heading(b1i_page *page, const b1i_report_run *run)
     const char *version = first_of(run->environment, versions), *commit = first_of(run->environment, commits);
     const char *id = b1i_report_string(run->analysis, "run");
     if (!commit) commit = b1i_report_string(run->plan, "binary_sha256");
-    b1i_html(&page->html, "<h2 id=\"run-%d\">%s <span>on %s</span></h2>\n<dl class=\"facts\">\n", run->number,
-             run->experiment, b1i_report_run_device(run));
+    b1i_page_title(run, words, sizeof words);
+    b1i_html(&page->html, "<h2 id=\"run-%d\">%s <span>on %s</span></h2>\n<dl class=\"facts\">\n", run->number, words,
+             b1i_report_run_device(run));
     fact(page, run, "device", "environment.json", b1i_report_run_device(run));
     fact(page, run, "date", "environment.json", b1i_page_date(run));
     snprintf(words, sizeof words, "batchone %s", version ? version : "of unknown version");
@@ -112,17 +118,38 @@ void b1i_page_heading(b1i_page *page, const b1i_report_run *run)
 
 /* ---- the device before and after ---- */
 
+/* Values inside one another as words: "sm_mhz 1980, throttle none"; what was not read is left out. */
+static void put_state(b1i_text *html, const json_t *value)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    bool any = false;
+    if (!json_is_object(value) && !json_is_array(value)) {
+        b1i_page_value(html, value);
+        return;
+    }
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        if (json_is_null(item)) continue;
+        b1i_html(html, "%s%s ", any ? ", " : "", key);
+        any = true;
+        put_state(html, item);
+    }
+    json_array_foreach(value, i, item)
+    {
+        b1i_text_put(html, i ? " " : "");
+        any = true;
+        put_state(html, item);
+    }
+    if (!any) b1i_text_put(html, json_is_array(value) ? "none" : "not read");
+}
+
 static void state_cell(b1i_page *page, const b1i_report_run *run, const char *file, const json_t *value)
 {
     b1i_text_put(&page->html, "<td>");
     b1i_page_anchor(page, run, file, false);
-    if (json_is_object(value) || json_is_array(value)) {
-        char *text = json_array_size(value) || json_object_size(value) ? json_dumps(value, JSON_COMPACT) : NULL;
-        b1i_html_escape(&page->html, text ? text : "none");
-        free(text);
-    } else {
-        b1i_page_value(&page->html, value);
-    }
+    put_state(&page->html, value);
     b1i_text_put(&page->html, "</a></td>");
 }
 

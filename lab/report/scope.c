@@ -238,6 +238,7 @@ static void scope_list(b1i_page *page, scope s)
 void b1i_page_scope(b1i_page *page, const b1i_report_run *runs, size_t count)
 {
     scope s = {false, false, false, false};
+    char title[200];
     b1i_text_put(&page->html, "<section>\n<h2 id=\"scope\">Scope</h2>\n<ul>\n");
     for (size_t i = 0; i < count; i++) {
         const bool is_cpu = strcmp(runs[i].device, "cpu") == 0, lab = runs[i].sort == b1i_report_lab;
@@ -245,7 +246,8 @@ void b1i_page_scope(b1i_page *page, const b1i_report_run *runs, size_t count)
         s.study |= !lab;
         s.cpu |= lab && is_cpu;
         s.gpu |= !is_cpu;
-        b1i_html(&page->html, "<li><a href=\"#run-%d\">%s</a> on %s: %s.</li>\n", runs[i].number, runs[i].experiment,
+        b1i_page_title(&runs[i], title, sizeof title);
+        b1i_html(&page->html, "<li><a href=\"#run-%d\">%s</a> on %s: %s.</li>\n", runs[i].number, title,
                  b1i_report_run_device(&runs[i]), workload_of(&runs[i]));
     }
     b1i_text_put(&page->html, "</ul>\n");

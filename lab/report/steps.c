@@ -161,7 +161,10 @@ static void moment(b1i_page *page, const json_t *machine)
     json_object_foreach((json_t *)(uintptr_t)machine, key, value)
     {
         if (json_is_null(value) || json_is_object(value)) continue;
-        b1i_html(&page->html, "%s%s ", any ? ", " : "", key);
+        const char *name = strcmp(key, "cpu") == 0         ? "on CPU"
+                           : strcmp(key, "throttled") == 0 ? "times throttled:"
+                                                           : key;
+        b1i_html(&page->html, "%s%s ", any ? ", " : "", name);
         any = true;
         for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++) {
             b1i_text_put(&page->html, i ? " " : "");
@@ -179,6 +182,7 @@ static void outliers(b1i_page *page, const b1i_report_run *run, const b1i_report
         "step", "ms", "past the deadline", "thread left its CPU, by itself", "was taken off it", "the machine", NULL};
     static const bool numbers[] = {true, true, false, true, true, false};
     const json_t *list = b1i_report_at(jitter_of(g), "outliers.worst"), *step;
+    const bool due = isfinite(b1i_report_number(jitter_of(g), "deadline_ms"));
     char name[260], words[24];
     size_t i;
     if (json_array_size(list) == 0) return;
@@ -192,7 +196,7 @@ static void outliers(b1i_page *page, const b1i_report_run *run, const b1i_report
         snprintf(words, sizeof words, "%.0f", b1i_report_number(step, "step"));
         b1i_page_row(page, run, g->file, words);
         b1i_page_number(page, run, g->file, b1i_report_number(step, "ms"), 3);
-        b1i_html(&page->html, "<td>%s</td>", json_is_true(json_object_get(step, "late")) ? "yes" : "no");
+        b1i_html(&page->html, "<td>%s</td>", !due ? "–" : json_is_true(json_object_get(step, "late")) ? "yes" : "no");
         for (size_t k = 0; k < 2; k++) {
             const json_t *n = json_array_get(switches, k);
             b1i_page_number(page, run, g->file, json_is_number(n) ? json_number_value(n) : NAN, 0);

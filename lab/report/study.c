@@ -1,105 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of a study: groups, causes, formats, batches, cells that are no headline, cells without figures; and its
- * claims.
+ * The tables of a study beside that of its groups: causes, formats, batches, cells that are no headline, cells without
+ * figures.
  */
-#include "lab/bench.h"
 #include "lab/report/page.h"
 
 #include <math.h>
 #include <string.h>
 
 #define ANALYSIS "analysis.json"
-
-/* Decimals for milliseconds whose least is `least`. */
-static int decimals_of(const b1i_report_run *run)
-{
-    double least = INFINITY;
-    for (size_t i = 0; i < run->group_count; i++)
-        if (run->groups[i].t_obs_ms > 0) least = fmin(least, run->groups[i].t_obs_ms);
-    return least >= 100 ? 2 : 3;
-}
-
-static bool begins(const b1i_report_run *run, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (b1i_report_group_beside(&run->groups[k], &run->groups[i])) return false;
-    return true;
-}
-
-static void group_head(b1i_page *page, const b1i_report_group *g, int columns)
-{
-    b1i_html(&page->html, "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"%d\"><span>%s, %s, batch %d", columns,
-             g->model, g->weights, g->batch);
-    if (g->threads > 0) b1i_html(&page->html, ", %d threads", g->threads);
-    b1i_text_put(&page->html, "</span></th></tr>\n");
-}
-
-/* ---- groups ---- */
-
-/* The worst verdict of the group's cells. */
-static const char *verdict_of(const b1i_report_run *run, const b1i_report_group *g)
-{
-    static const char *const order[] = {"throttled", "drifting", "noisy"};
-    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
-    size_t i;
-    for (int v = 0; v < 3; v++)
-        json_array_foreach(list, i, cell) if (b1i_report_cell_of(g, cell) &&
-                                              strcmp(b1i_report_word(cell, "verdict"), order[v]) == 0) return order[v];
-    return isfinite(g->t_obs_ms) ? "ok" : "none";
-}
-
-static void group_row(b1i_page *page, const b1i_report_run *run, const b1i_report_group *g, int decimals)
-{
-    const char *verdict = verdict_of(run, g);
-    b1i_page_row(page, run, ANALYSIS, g->executor);
-    b1i_page_number(page, run, ANALYSIS, g->context, 0);
-    b1i_page_number(page, run, ANALYSIS, g->t_obs_ms, decimals);
-    b1i_page_number(page, run, ANALYSIS, g->ok > 1 ? g->min_ms : NAN, decimals);
-    b1i_page_number(page, run, ANALYSIS, g->ok > 1 ? g->max_ms : NAN, decimals);
-    b1i_page_number(page, run, ANALYSIS, g->ok, 0);
-    b1i_page_number(page, run, ANALYSIS, 100 * g->cv_within, 2);
-    b1i_page_number(page, run, ANALYSIS, 100 * g->cv_across, 2);
-    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "t_floor_ms"), decimals);
-    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "t_arithmetic_ms"), decimals);
-    b1i_page_number(page, run, ANALYSIS, g->r_floor, 3);
-    b1i_page_number(page, run, ANALYSIS, g->r_ceiling, 3);
-    b1i_page_number(page, run, ANALYSIS, g->tokens_per_s, 1);
-    b1i_page_number(page, run, g->file, b1i_report_number(g->cell, "energy.joules_per_token"), 3);
-    b1i_html(&page->html, strcmp(verdict, "ok") == 0 ? "<td>%s" : "<td><strong class=\"warn\">%s</strong>", verdict);
-    if (g->r_floor > 1 || g->r_ceiling > B1I_R_MOST)
-        b1i_text_put(&page->html, ", <strong class=\"warn\">faster than memory allows</strong>");
-    b1i_text_put(&page->html, g->headline ? "</td></tr>\n" : ", no headline</td></tr>\n");
-}
-
-static void groups(b1i_page *page, const b1i_report_run *run)
-{
-    static const char *const heads[] = {"executor",        "context",        "step, ms",     "least session",
-                                        "most session",    "sessions",       "CV within, %", "CV across, %",
-                                        "byte floor, ms",  "arithmetic, ms", "R_floor",      "R_ceiling",
-                                        "tokens a second", "J a token",      "verdict",      NULL};
-    static const bool numbers[] = {false, true, true, true, true, true, true, true,
-                                   true,  true, true, true, true, true, false};
-    int decimals = decimals_of(run);
-    b1i_page_table(page, "Step time:",
-                   "the median over sessions of the median step. CV: standard deviation over mean, of the steps of a "
-                   "session and of the sessions' medians.");
-    b1i_page_columns(page, heads, numbers);
-    for (size_t i = 0; i < run->group_count; i++) {
-        if (!begins(run, i)) continue;
-        group_head(page, &run->groups[i], 15);
-        for (size_t k = i; k < run->group_count; k++)
-            if (b1i_report_group_beside(&run->groups[k], &run->groups[i]) && run->groups[k].t_obs_ms > 0)
-                group_row(page, run, &run->groups[k], decimals);
-    }
-    b1i_page_body_end(page);
-    b1i_text_put(&page->html,
-                 "<p class=\"note\">The byte floor is weights, keys and values over the datasheet’s bandwidth; "
-                 "the arithmetic floor is the operations of matrices and attention over its dense bf16 rate. A session "
-                 "is a fresh process. What drifts or was throttled is counted here and makes no headline. "
-                 "Where R_floor is above 1 or R_ceiling above 1.03, a step read less than it counts, or was not timed "
-                 "whole.</p>\n");
-}
 
 /* ---- causes ---- */
 
@@ -135,17 +44,20 @@ static void causes(b1i_page *page, const b1i_report_run *run)
                            b1i_cause_names[4],
                            "step",
                            NULL};
-    int decimals = decimals_of(run);
+    int decimals = b1i_page_group_decimals(run);
     double ms[b1i_causes];
     bool any = false;
     for (size_t i = 0; i < run->group_count; i++) any |= b1i_report_causes(run, &run->groups[i], ms);
     if (!any) return;
-    b1i_page_table(page, "Step time by cause, ms:",
-                   "what is known of each, in this order, each bounded by what is left; – where nobody measured it.");
+    b1i_page_table(
+        page, "Step time by cause, ms:",
+        "what is known of each, in this order, each bounded by what is left; – where nobody measured it. The "
+        "ceiling is the median of the sessions’ ceilings and the step the median of their steps; R_ceiling is "
+        "the median of the sessions’ own ratios, so the two need not agree where ceilings differ.");
     b1i_page_columns(page, heads, numbers);
     for (size_t i = 0; i < run->group_count; i++) {
-        if (!begins(run, i)) continue;
-        group_head(page, &run->groups[i], 8);
+        if (!b1i_page_group_begins(run, i)) continue;
+        b1i_page_group_head(page, &run->groups[i], 8);
         for (size_t k = i; k < run->group_count; k++)
             if (b1i_report_group_beside(&run->groups[k], &run->groups[i]))
                 cause_row(page, run, &run->groups[k], decimals);
@@ -203,12 +115,22 @@ static void graphs(b1i_page *page, const b1i_report_run *run)
 
 /* ---- formats and batches ---- */
 
+/* The last cell of a comparison's row, and its end: whether it is a headline. Older analyses do not say. */
+static void standing(b1i_page *page, const json_t *row)
+{
+    const json_t *headline = json_object_get(row, "headline");
+    b1i_html(&page->html, "<td>%s</td></tr>\n",
+             json_is_true(headline)    ? "ok"
+             : json_is_false(headline) ? "no headline"
+                                       : "–");
+}
+
 static void formats(b1i_page *page, const b1i_report_run *run)
 {
     static const char *const heads[] = {"weights",  "model",   "executor", "context",
                                         "batch",    "against", "expected", "expected, as published",
-                                        "realised", "share",   NULL};
-    static const bool numbers[] = {false, false, false, true, true, false, true, true, true, true};
+                                        "realised", "share",   "stands",   NULL};
+    static const bool numbers[] = {false, false, false, true, true, false, true, true, true, true, false};
     const json_t *list = json_object_get(run->analysis, "weights"), *row;
     size_t i;
     if (json_array_size(list) == 0) return;
@@ -230,7 +152,7 @@ static void formats(b1i_page *page, const b1i_report_run *run)
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "paper_ratio"), 2);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "speedup"), 2);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "speedup") / bytes, 2);
-        b1i_text_put(&page->html, "</tr>\n");
+        standing(page, row);
     }
     b1i_page_body_end(page);
 }
@@ -238,8 +160,9 @@ static void formats(b1i_page *page, const b1i_report_run *run)
 static void batches(b1i_page *page, const b1i_report_run *run)
 {
     static const char *const heads[] = {
-        "executor", "model", "weights", "context", "batch", "step over batch 1", "throughput over batch 1", NULL};
-    static const bool numbers[] = {false, false, false, true, true, true, true};
+        "executor", "model", "weights", "context", "batch", "step over batch 1", "throughput over batch 1",
+        "stands",   NULL};
+    static const bool numbers[] = {false, false, false, true, true, true, true, false};
     const json_t *list = json_object_get(run->analysis, "batch"), *row;
     size_t i;
     if (json_array_size(list) == 0) return;
@@ -253,7 +176,7 @@ static void batches(b1i_page *page, const b1i_report_run *run)
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "batch"), 0);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "step_ratio"), 3);
         b1i_page_number(page, run, ANALYSIS, b1i_report_number(row, "throughput"), 2);
-        b1i_text_put(&page->html, "</tr>\n");
+        standing(page, row);
     }
     b1i_page_body_end(page);
 }
@@ -345,53 +268,11 @@ static void absent(b1i_page *page, const b1i_report_run *run)
 
 void b1i_page_study(b1i_page *page, const b1i_report_run *run)
 {
-    groups(page, run);
+    b1i_page_groups(page, run);
     causes(page, run);
     graphs(page, run);
     formats(page, run);
     batches(page, run);
     apart(page, run);
     absent(page, run);
-}
-
-/* ---- claims ---- */
-
-static void fastest_claim(b1i_page *page, const b1i_report_run *run, size_t first)
-{
-    const b1i_report_group *of = &run->groups[first], *best = NULL;
-    for (size_t i = first; i < run->group_count; i++) {
-        const b1i_report_group *g = &run->groups[i];
-        if (!b1i_report_group_beside(g, of) || g->context != of->context || !g->headline) continue;
-        if (g->t_obs_ms > 0 && (!best || g->t_obs_ms < best->t_obs_ms)) best = g;
-    }
-    if (!best) return;
-    b1i_page_claim(
-        page, run, "analysis.json",
-        "%s, %s, batch %d at context %d: the fastest that holds still is %s, %.3f ms a step, R_ceiling %.3f, "
-        "over %d session%s.",
-        best->model, best->weights, best->batch, best->context, best->executor, best->t_obs_ms, best->r_ceiling,
-        best->ok, best->ok == 1 ? "" : "s");
-}
-
-void b1i_page_study_claims(b1i_page *page, const b1i_report_run *run)
-{
-    const json_t *list = json_object_get(run->analysis, "cells"), *cell;
-    size_t i;
-    int ok = 0, drifting = 0;
-    json_array_foreach(list, i, cell)
-    {
-        ok += !is_absent(cell);
-        drifting += strcmp(b1i_report_word(cell, "verdict"), "drifting") == 0;
-    }
-    b1i_page_claim(page, run, "manifest.json plan.json analysis.json",
-                   "%d of %zu cells have figures, each of which follows from its steps, as verified when this page was "
-                   "made; %d drift and make no headline.",
-                   ok, json_array_size(list), drifting);
-    for (i = 0; i < run->group_count; i++) {
-        size_t k = 0;
-        while (k < i && !(b1i_report_group_beside(&run->groups[k], &run->groups[i]) &&
-                          run->groups[k].context == run->groups[i].context))
-            k++;
-        if (k == i) fastest_claim(page, run, i);
-    }
 }
