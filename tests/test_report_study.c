@@ -477,7 +477,9 @@ static void several_runs_share_their_figures(void **state)
     assert_non_null(strstr(floors->data.data, "3350\t0.268000"));
     assert_non_null(strstr(floors->data.data, "300\t0.820000"));
     assert_non_null(strstr(floors->data.data, "fused, R_ceiling"));
-    assert_non_null(strstr(plot_of(&plots, b1i_plot_intervals, 1)->script.data, "here, no headline"));
+    const char *intervals = plot_of(&plots, b1i_plot_intervals, 1)->script.data;
+    assert_non_null(strstr(intervals, "here, no headline"));
+    assert_non_null(strstr(intervals, "executor: separate_stream → separate_graph"));
     assert_non_null(strstr(plot_of(&plots, b1i_plot_ladder, 1)->data.data, "14.83\t1.259000\t1.253000\t1.267000"));
     assert_non_null(strstr(plot_of(&plots, b1i_plot_beside, 1)->data.data, "\t24.700000\t"));
     b1i_plots_free(&plots);

@@ -44,7 +44,8 @@ static const char *const captions[] = {
     [b1i_plot_pairs] = "A session is a fresh process with both settings, in an order that alternates; steps are never "
                        "resampled.",
     [b1i_plot_floors] =
-        "Medians of contexts and models with bars from least to most, batch 1. R_floor is bytes over the datasheet’s "
+        "Medians of contexts and models with bars from least to most, batch 1; share and bandwidth of a point belong "
+        "together, and of an even number the middle two are averaged. R_floor is bytes over the datasheet’s "
         "bandwidth over the step; where there is no datasheet, as of a CPU, R_ceiling at the measured bandwidth, open. "
         "Published figures do not count the same bytes: the H100’s leave out embedding and LM head, the L4’s have "
         "both.",

@@ -3,6 +3,7 @@
  * The plot of an A/B: the ratio of each session, and the intervals over them.
  */
 #include "lab/report/chart.h"
+#include "lab/report/page.h"
 
 #include <math.h>
 
@@ -39,7 +40,7 @@ b1_status b1i_plot_ab(const b1i_report_run *run, b1i_plots *plots, b1_error *err
         b1i_chart_mark(&c, (b1i_look){b_first ? "B ran first" : "A ran first", b_first, b_first, b_first},
                        item(pair, 0) / item(pair, 1), NAN, NAN);
     }
-    interval_row(&c, run, "95 % interval", "interval", (b1i_look){NULL, B1I_CHART_INK, 3, false});
+    interval_row(&c, run, "95 % interval", "interval", (b1i_look){NULL, B1I_CHART_INK, 3, !b1i_ab_stands(run)});
     interval_row(&c, run, "plain percentile", "percentile_interval", (b1i_look){NULL, B1I_CHART_MUTED, 3, true});
     b1i_chart_at(&c, 1);
     if (c.figure)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SERIES_MOST = 64 };
+enum { SERIES_MOST = 64, DIFFERENCE_MOST = 48 };
 
 typedef struct together {
     const b1i_report_run *runs; /* [count] */
@@ -216,17 +216,27 @@ static void published_speedups(b1i_chart *c, const together *t)
     }
 }
 
-/* A line of its own, cut at its end where it would reach into the plot. */
-static void put_note(b1i_chart *c, const char *words)
+/* What differs, in a figure's words: "executor: separate_stream → separate_graph", cut where it would be too long. */
+static void short_difference(const b1i_report_run *run, char *words, size_t bytes)
 {
-    enum { MOST = 56 };
-    char line[4 * MOST];
-    size_t at = 0;
-    for (int count = 0; words[at] && count < MOST && at + 8 < sizeof line; count++) do
+    static const char arrow[] = " → ";
+    char all[600], line[700];
+    size_t same = 0, at = 0;
+    b1i_ab_difference(run, all, sizeof all);
+    const char *b = strstr(all, arrow), *equals = strchr(all, '=');
+    snprintf(line, sizeof line, "%s", all);
+    if (b) {
+        b += strlen(arrow);
+        for (size_t i = 0; all[i] && all[i] == b[i]; i++)
+            if (all[i] == ' ' || all[i] == '=') same = i + 1;
+        if (equals && same > (size_t)(equals - all))
+            snprintf(line, sizeof line, "%.*s: %.*s%s%s", (int)(equals - all), all,
+                     (int)(b - all - (ptrdiff_t)strlen(arrow) - (ptrdiff_t)same), all + same, arrow, b + same);
+    }
+    for (int count = 0; line[at] && count < DIFFERENCE_MOST && at + 8 < bytes; count++) do
             at++;
-        while ((words[at] & 0xc0) == 0x80);
-    snprintf(line, sizeof line, "%.*s%s", (int)at, words, words[at] ? "…" : "");
-    b1i_chart_row(c, line);
+        while ((line[at] & 0xc0) == 0x80);
+    snprintf(words, bytes, "%.*s%s", (int)at, line, line[at] ? "…" : "");
 }
 
 static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *err)
@@ -243,8 +253,8 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
         snprintf(words, sizeof words, "%.40s at %.0f, %.40s", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"), b1i_report_run_device(run));
         b1i_chart_head(&c, words);
-        b1i_ab_difference(run, words, sizeof words);
-        put_note(&c, words);
+        short_difference(run, words, sizeof words);
+        b1i_chart_row(&c, words);
         snprintf(words, sizeof words,
                  b1i_report_number(run->analysis, "sessions") == 1 ? "%.0f session, %s" : "%.0f sessions, %s",
                  b1i_report_number(run->analysis, "sessions"), b1i_report_word(run->analysis, "verdict"));
@@ -295,13 +305,13 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
     b1i_chart_begin(&c, plots, b1i_plot_ladder, "ladder", "Speed-up by the step of A");
     for (size_t r = 0; r < t->count; r++) {
         const b1i_report_run *run = &t->runs[r];
-        char words[160];
+        char words[300];
         double low, high;
         if (!has_speedup(run)) continue;
         ab_bounds(run, &low, &high);
         snprintf(words, sizeof words, "%.40s at %.0f: ", b1i_report_word(run->analysis, "model"),
                  b1i_report_number(run->analysis, "context"));
-        b1i_ab_difference(run, words + strlen(words), sizeof words - strlen(words));
+        short_difference(run, words + strlen(words), sizeof words - strlen(words));
         b1i_chart_series(&c, (b1i_look){words, (int)r, (int)r / 8 % 4, !b1i_ab_stands(run)}, false);
         b1i_chart_point(&c, b1i_report_number(run->analysis, "a_ms.mean"), b1i_report_number(run->analysis, "speedup"),
                         low, high);
