@@ -579,6 +579,36 @@ static void the_first_table_has_no_empty_columns(void **state)
     b1i_report_run_free(&run);
 }
 
+/* What the machine says is put in words, and what was not asked for is no "no". */
+static void documents_are_told_in_words(void **state)
+{
+    (void)state;
+    b1i_report_run run;
+    b1i_page page = {.files = "x_files"};
+    OK(b1i_report_run_load(cpu_study(), &run, &err));
+    json_object_set_new(run.environment, "threads", json_integer(0));
+    json_object_set_new(run.before, "cpu", json_pack("{sn si s[]}", "cpu0_mhz", "throttles", 3, "throttle"));
+    b1i_page_record(&page, &run);
+    assert_non_null(strstr(page.html.data, ">all</a>"));
+    assert_non_null(strstr(page.html.data, ">throttles 3, throttle none</a>"));
+    assert_null(strstr(page.html.data, "cpu0_mhz"));
+    b1i_text_free(&page.html);
+    json_t *jitter = json_object_get(run.groups[0].cell, "jitter");
+    json_t *worst = json_array_get(json_object_get(json_object_get(jitter, "outliers"), "worst"), 0);
+    json_object_set_new(worst, "late", json_false());
+    json_object_set_new(worst, "machine", json_pack("{si si}", "cpu", 0, "throttled", 0));
+    b1i_page_steps(&page, &run);
+    assert_non_null(strstr(page.html.data, "<td>no</td><td class=\"n\">"));
+    assert_non_null(strstr(page.html.data, "on CPU 0, times throttled: 0"));
+    b1i_text_free(&page.html);
+    json_object_set_new(jitter, "deadline_ms", json_null());
+    b1i_page_steps(&page, &run);
+    assert_null(strstr(page.html.data, "<td>no</td><td class=\"n\">"));
+    b1i_text_free(&page.html);
+    b1i_text_free(&page.claims);
+    b1i_report_run_free(&run);
+}
+
 /* ---- the page ---- */
 
 static bool has_gnuplot(void) { return b1i_gnuplot_find(NULL) == B1_OK; }
@@ -714,6 +744,7 @@ int main(void)
         cmocka_unit_test(the_middle_of_two_is_between_them),
         cmocka_unit_test(claims_are_of_what_stands),
         cmocka_unit_test(the_first_table_has_no_empty_columns),
+        cmocka_unit_test(documents_are_told_in_words),
         cmocka_unit_test(the_page_is_whole_and_words_stay_words),
         cmocka_unit_test(each_allocation_may_fail),
     };

@@ -147,7 +147,7 @@ static void put_state(b1i_text *html, const json_t *value)
 
 static void state_cell(b1i_page *page, const b1i_report_run *run, const char *file, const json_t *value)
 {
-    b1i_text_put(&page->html, "<td>");
+    b1i_text_put(&page->html, "<td class=\"words\">");
     b1i_page_anchor(page, run, file, false);
     put_state(&page->html, value);
     b1i_text_put(&page->html, "</a></td>");
