@@ -319,8 +319,10 @@ float b1i_tile_get(const b1i_tile_matrix *m, const uint8_t *panel, int row, int 
         return m->format == b1i_tile_f16 ? b1i_f16_to_f32(bits) : b1i_bf16_to_f32(bits);
     }
     const uint8_t *lines = block + body_bytes[m->format];
-    float scale, offset, q = (float)(int8_t)block[16 * lane + 8 * j + 4 * high + e];
-    if (m->format == b1i_tile_i4)
+    float scale, offset, q;
+    if (m->format == b1i_tile_i8)
+        q = (float)(int8_t)block[16 * lane + 8 * j + 4 * high + e];
+    else
         q = (float)((block[8 * lane + 4 * j + e / 2 + e % 2 * 2] >> 4 * high & 15) - less_of(m));
     if (line_bytes(m) == LINE)
         memcpy(&scale, lines + (m->scales == 2 ? j : 0) * LINE + 4 * row, sizeof scale);
