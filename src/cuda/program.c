@@ -98,8 +98,9 @@ static int most_units(const builder *b, int warps, bool few, const b1i_linear_ar
 {
     const size_t limit = shared_limit(b), other = ring_and_input(a, B1I_LINEAR_SLOTS_LEAST, few);
     const size_t fit = other < limit ? (limit - other) / panel_sums(warps, few) : 0;
-    const size_t most = few ? B1I_PANELS_FEW : B1I_PANELS_ONE, panels = fit < most ? fit : most;
-    return panels > (size_t)a->unit ? (int)panels / a->unit : 1;
+    const int most = few ? B1I_PANELS_FEW : B1I_PANELS_ONE;
+    const int units = (fit < (size_t)most ? (int)fit : most) / a->unit;
+    return units > 0 ? units : 1;
 }
 
 /* A block an SM, more where a block's sums would not fit; returns the number of blocks. */
