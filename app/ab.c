@@ -8,14 +8,13 @@
 #include "app/parts.h"
 #include "lab/analysis.h"
 #include "lab/bench.h"
-#include "lab/evidence.h"
 #include "lab/files.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERANDS_MOST = 2, SESSIONS_USUAL = 10, CONTEXT_USUAL = 2048, WARMUP_USUAL = 5, STEPS_USUAL = 30 };
+enum { OPERANDS_MOST = 2, SESSIONS_USUAL = 10, CONTEXT_USUAL = 2048 };
 
 typedef struct ab_options {
     const char *out, *model, *device, *a, *b, *session, *list;
@@ -138,14 +137,13 @@ static void print_arm(const json_t *analysis, const char *arm, const char *key)
 /* How many arms were not steady, where some were. */
 static void print_unsteady(const json_t *analysis)
 {
-    static const b1i_verdict order[] = {b1i_verdict_throttled, b1i_verdict_drifting, b1i_verdict_noisy};
     const json_t *counts = json_object_get(analysis, "verdicts");
     const char *before = "";
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        const double count = b1i_lab_number_at(counts, b1i_verdict_names[order[i]]);
+    for (int i = b1i_verdict_throttled; i > b1i_verdict_ok; i--) {
+        const double count = b1i_lab_number_at(counts, b1i_verdict_names[i]);
         if (!(count > 0)) continue;
         if (!*before) printf("of %zu arms ", 2 * json_array_size(json_object_get(analysis, "pairs")));
-        printf("%s%.0f %s %s", before, count, count == 1 ? "was" : "were", b1i_verdict_names[order[i]]);
+        printf("%s%.0f %s %s", before, count, count == 1 ? "was" : "were", b1i_verdict_names[i]);
         before = ", ";
     }
     if (*before) putchar('\n');
@@ -269,8 +267,8 @@ static b1_status make_plan(ab *s, b1_error *err)
                               .context = o->context ? (int)o->context : CONTEXT_USUAL,
                               .threads = (int)o->threads,
                               .batch = 1,
-                              .warmup = o->warmup >= 0 ? (int)o->warmup : WARMUP_USUAL,
-                              .steps = o->steps ? (int)o->steps : STEPS_USUAL};
+                              .warmup = o->warmup >= 0 ? (int)o->warmup : B1I_WARMUP_USUAL,
+                              .steps = o->steps ? (int)o->steps : B1I_STEPS_USUAL};
     b1i_ab_options options_of = {.sessions = o->sessions ? (int)o->sessions : SESSIONS_USUAL,
                                  .resamples = (int)o->resamples,
                                  .seed = (uint64_t)o->seed,
@@ -320,11 +318,7 @@ static int plan(ab *s)
     if (missing(s->o)) return usage(s, missing(s->o), "or --list DIR prints the ids there");
     b1_status st = make_plan(s, &err);
     if (st == B1_OK) st = b1i_ab_each(s->o->out, count_id, &sessions, &err);
-    if (st == B1_OK)
-        printf(
-            "%s: %d session%s planned; batchone ab plan --list names them, ab run --session measures one, study emit "
-            "prints a script for all\n",
-            s->o->out, sessions, sessions == 1 ? " is" : "s are");
+    if (st == B1_OK) b1i_parts_planned(&s->parts, "session", sessions);
     return ended(s, st, &err);
 }
 
@@ -334,9 +328,7 @@ static int run_session(ab *s)
     if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
     if (!s->o->session || !s->o->out) return usage(s, "run needs --session ID and --out DIR", NULL);
     int code = ended(s, b1i_ab_run_session(&s->parts.run, s->o->session, &err), &err);
-    if (code == B1I_EXIT_OK)
-        printf("%s/cells/%s is there; when all are, batchone ab collect checks and seals them\n", s->o->out,
-               s->o->session);
+    if (code == B1I_EXIT_OK) b1i_parts_measured(&s->parts, s->o->session);
     return code;
 }
 
@@ -370,11 +362,7 @@ static int collect(ab *s, const char *directory)
 {
     b1_error err = {0};
     if (stray(s, COLLECT, "collect")) return B1I_EXIT_USAGE;
-    if (b1i_evidence_look(directory) == b1i_evidence_none) {
-        b1i_print_error("ab: there is no %s", directory);
-        return B1I_EXIT_USAGE;
-    }
-    s->parts.run.out = directory;
+    if (!b1i_parts_turn_to(&s->parts, directory)) return B1I_EXIT_USAGE;
     return finish(s, B1_OK, &err);
 }
 

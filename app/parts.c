@@ -4,6 +4,8 @@
  */
 #include "app/parts.h"
 
+#include "lab/evidence.h"
+
 #include <stdio.h>
 
 void b1i_parts_begin(b1i_parts *p, const char *command, const char *out, bool resume)
@@ -23,6 +25,28 @@ int b1i_parts_usage(const b1i_parts *p, const char *what, const char *hint)
     b1i_print_error("%s: %s", p->command, what);
     if (hint) b1i_print_hint("%s", hint);
     return B1I_EXIT_USAGE;
+}
+
+void b1i_parts_planned(const b1i_parts *p, const char *what, int count)
+{
+    printf(
+        "%s: %d %s%s planned; batchone %s plan --list names them, %s run --%s measures one, study emit prints a script "
+        "for all\n",
+        p->run.out, count, what, count == 1 ? " is" : "s are", p->command, p->command, what);
+}
+
+void b1i_parts_measured(const b1i_parts *p, const char *id)
+{
+    printf("%s/cells/%s is there; when all are, batchone %s collect checks and seals them\n", p->run.out, id,
+           p->command);
+}
+
+bool b1i_parts_turn_to(b1i_parts *p, const char *directory)
+{
+    p->run.out = directory;
+    if (b1i_evidence_look(directory) != b1i_evidence_none) return true;
+    b1i_print_error("%s: there is no %s", p->command, directory);
+    return false;
 }
 
 void b1i_parts_line(void *user, const char *line)

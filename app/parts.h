@@ -16,10 +16,17 @@ typedef struct b1i_parts {
     char executable[4096];
 } b1i_parts;
 
+enum { B1I_WARMUP_USUAL = 5, B1I_STEPS_USUAL = 30 }; /* of a cell of either */
+
 /* `parts` must stay where it is: the progress bar is drawn through it. */
 void b1i_parts_begin(b1i_parts *parts, const char *command, const char *out, bool resume);
 /* Prints what is wrong with the words, and returns the exit code. `hint` may be NULL. */
 int b1i_parts_usage(const b1i_parts *parts, const char *what, const char *hint);
+/* What comes next, on stdout: after `count` of `what` ("cell") were planned in the directory, or one was measured. */
+void b1i_parts_planned(const b1i_parts *parts, const char *what, int count);
+void b1i_parts_measured(const b1i_parts *parts, const char *id);
+/* Takes what lies in `directory` from now on; false: there is none, which is printed. */
+bool b1i_parts_turn_to(b1i_parts *parts, const char *directory);
 /* Of a check: a line on stderr, `user` being the parts. */
 void b1i_parts_line(void *user, const char *line);
 /* The exit code of `st`; a failure's sentence is printed. */

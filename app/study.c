@@ -10,7 +10,6 @@
 #include "app/parts.h"
 #include "app/study_table.h"
 #include "lab/analysis.h"
-#include "lab/evidence.h"
 #include "lab/files.h"
 #include "lab/fleet.h"
 
@@ -19,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HOSTS_MOST_BYTES = 1 << 20, OPERANDS_MOST = 3, SESSIONS_USUAL = 1, WARMUP_USUAL = 5, STEPS_USUAL = 30 };
+enum { HOSTS_MOST_BYTES = 1 << 20, OPERANDS_MOST = 3, SESSIONS_USUAL = 1 };
 
 typedef struct study_options {
     const char *out, *plan, *device, *cell, *list, *hosts;
@@ -214,8 +213,8 @@ static b1_status plan_matrix(study *s, bool here, b1_error *err)
                                      .stack_count = o->stacks.count,
                                      .threads = (int)o->threads,
                                      .sessions = o->sessions ? (int)o->sessions : SESSIONS_USUAL,
-                                     .warmup = o->warmup >= 0 ? (int)o->warmup : WARMUP_USUAL,
-                                     .steps = o->steps ? (int)o->steps : STEPS_USUAL,
+                                     .warmup = o->warmup >= 0 ? (int)o->warmup : B1I_WARMUP_USUAL,
+                                     .steps = o->steps ? (int)o->steps : B1I_STEPS_USUAL,
                                      .profile = o->profile,
                                      .deadline_ms = o->deadline_ms};
     B1I_TRY(b1i_study_plan(&matrix, &s->parts.run, err));
@@ -291,11 +290,7 @@ static int plan(study *s)
     if (!plan_is_said(s, "plan", 0, &code)) return code;
     b1_status st = make_plan(s, true, &err);
     if (st == B1_OK) st = b1i_study_each(s->o->out, count_id, &cells, &err);
-    if (st == B1_OK)
-        printf(
-            "%s: %d cell%s planned; batchone study plan --list names them, study run --cell measures one, study emit "
-            "prints a script for all\n",
-            s->o->out, cells, cells == 1 ? " is" : "s are");
+    if (st == B1_OK) b1i_parts_planned(&s->parts, "cell", cells);
     return ended(s, st, &err);
 }
 
@@ -305,9 +300,7 @@ static int run_cell(study *s)
     if (stray(s, RUN, "run")) return B1I_EXIT_USAGE;
     if (!s->o->cell || !s->o->out) return usage(s, "run needs --cell ID and --out DIR", NULL);
     int code = ended(s, b1i_study_run_cell(&s->parts.run, s->o->cell, &err), &err);
-    if (code == B1I_EXIT_OK)
-        printf("%s/cells/%s is there; when all are, batchone study collect checks and seals them\n", s->o->out,
-               s->o->cell);
+    if (code == B1I_EXIT_OK) b1i_parts_measured(&s->parts, s->o->cell);
     return code;
 }
 
@@ -322,11 +315,7 @@ static int collect(study *s, const char *directory)
     b1_error err = {0};
     bool holds;
     if (stray(s, COLLECT, "collect")) return B1I_EXIT_USAGE;
-    if (b1i_evidence_look(directory) == b1i_evidence_none) {
-        b1i_print_error("study: there is no %s", directory);
-        return B1I_EXIT_USAGE;
-    }
-    s->parts.run.out = directory;
+    if (!b1i_parts_turn_to(&s->parts, directory)) return B1I_EXIT_USAGE;
     b1_status st = collect_into(s, &holds, &err);
     if (st == B1_OK && holds) st = print_result(s, &err);
     int code = ended(s, st, &err);

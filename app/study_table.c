@@ -32,11 +32,10 @@ static bool has_figures(const json_t *cell) { return strcmp(b1i_lab_text_at(cell
 /* "noisy"; of several sessions "drifting 1 of 6, noisy 2 of 6"; and whether it is faster than memory allows. */
 static void print_verdict(const json_t *g, const json_t *cells)
 {
-    static const b1i_verdict order[] = {b1i_verdict_throttled, b1i_verdict_drifting, b1i_verdict_noisy};
     const double sessions = number(g, "ok");
     const char *before = "  ";
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        const char *name = b1i_verdict_names[order[i]];
+    for (int i = b1i_verdict_throttled; i > b1i_verdict_ok; i--) {
+        const char *name = b1i_verdict_names[i];
         int count = 0;
         for (size_t k = 0; k < json_array_size(cells); k++) {
             const json_t *cell = json_array_get(cells, k);

@@ -100,6 +100,21 @@ const char *b1i_lab_text_at(const json_t *object, const char *key)
 
 json_t *b1i_lab_text(const char *text) { return text && *text ? json_string(text) : json_null(); }
 
+int b1i_lab_whole(const char *text, size_t most)
+{
+    size_t bytes = strlen(text);
+    if (bytes <= most) return (int)bytes;
+    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
+    return (int)most;
+}
+
+bool b1i_lab_is_plain(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f) return false;
+    return true;
+}
+
 /* ---- what lies in a directory ---- */
 
 void b1i_names_free(b1i_names *names)

@@ -25,6 +25,10 @@ double b1i_lab_number_at(const json_t *object, const char *key);
 const char *b1i_lab_text_at(const json_t *object, const char *key);
 /* A string, null where there is none or it is empty; NULL: no memory. */
 json_t *b1i_lab_text(const char *text);
+/* The bytes of a text, at most `most`, that are whole characters of UTF-8. */
+int b1i_lab_whole(const char *text, size_t most);
+/* Whether a text has no control character. */
+bool b1i_lab_is_plain(const char *text);
 /* The names (relative, folders with a '/' at their end) of all that lies in the directory, sorted by strcmp; what is
  * neither a file nor a folder has an '@' at its end. */
 typedef struct b1i_names {

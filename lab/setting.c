@@ -5,6 +5,7 @@
 #include "lab/setting.h"
 
 #include "lab/evidence_room.h" /* b1i_json_text_free */
+#include "lab/files.h"
 
 #include <limits.h>
 #include <sha2.h>
@@ -111,14 +112,13 @@ static b1_status bad_value(const char *key, const json_t *value, b1_error *err, 
     char what[200];
     va_list values;
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    size_t shown = text ? strlen(text) : 0;
-    const bool whole = shown <= SHOWN_MOST;
-    for (shown = whole ? shown : SHOWN_MOST; !whole && ((unsigned char)text[shown] & 0xc0) == 0x80;) shown--;
+    const char *shown = text ? text : "";
+    const int bytes = b1i_lab_whole(shown, SHOWN_MOST);
     va_start(values, must);
     (void)vsnprintf(what, sizeof what, must, values);
     va_end(values);
-    b1_status st = b1i_fail(err, B1_IO, "\"%s\" is %.*s%s: it must be %s", key, (int)shown, text ? text : "",
-                            whole ? "" : "…", what);
+    b1_status st =
+        b1i_fail(err, B1_IO, "\"%s\" is %.*s%s: it must be %s", key, bytes, shown, shown[bytes] ? "…" : "", what);
     b1i_json_text_free(text);
     return st;
 }
@@ -174,9 +174,8 @@ static b1_status check_keys(const json_t *json, b1_error *err)
 /* A word (NULL is one) may be shown as it is: not empty, no control character. */
 static b1_status check_word(const json_t *json, const char *key, const char *text, b1_error *err)
 {
-    bool good = !text || *text;
-    for (const char *at = text; at && *at; at++) good = good && (unsigned char)*at >= ' ' && *at != 0x7f;
-    return good ? B1_OK : bad_value(key, json_object_get(json, key), err, "not empty and without control characters");
+    if (!text || (*text && b1i_lab_is_plain(text))) return B1_OK;
+    return bad_value(key, json_object_get(json, key), err, "not empty and without control characters");
 }
 
 b1_status b1i_setting_read(const json_t *json, b1i_setting *out, b1_error *err)

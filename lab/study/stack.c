@@ -79,15 +79,6 @@ static void listen_no_more(const listener *l)
     if (l->raised) (void)pthread_setschedparam(pthread_self(), l->policy, &l->param);
 }
 
-/* The bytes of `text`, at most `most`, that are whole characters. */
-static int whole(const char *text, size_t most)
-{
-    size_t bytes = strlen(text);
-    if (bytes <= most) return (int)bytes;
-    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
-    return (int)most;
-}
-
 /* ---- what it is asked ---- */
 
 static json_t *shape_json(const b1_model_info *info)
@@ -157,7 +148,7 @@ static b1_status hear(talk *t, const char *expected, uint64_t patience_ns, bool 
     if (st == B1_MEMORY) return b1i_fail_memory(err, bytes);
     if (st != B1_OK)
         REFUSE(t, "failed", "the stack said \"%.*s%s\" where %s was expected, a JSON object on a line",
-               whole(text, QUOTE_MOST), text, bytes > QUOTE_MOST ? "…" : "", expected);
+               b1i_lab_whole(text, QUOTE_MOST), text, bytes > QUOTE_MOST ? "…" : "", expected);
     return B1_OK;
 }
 
@@ -176,18 +167,12 @@ static bool says_status(talk *t, const json_t *line)
     }
     if (!status) status = "(no text)";
     REFUSE(t, "failed", "the stack gave the status \"%.*s\", which is none of unsupported, out_of_memory and failed",
-           whole(status, QUOTE_MOST), status);
+           b1i_lab_whole(status, QUOTE_MOST), status);
     return true;
 }
 
 /* A name that may stand in a cell and on a line of a table. */
-static bool is_name(const char *text)
-{
-    if (!text || !*text || strlen(text) > NAME_MOST) return false;
-    for (const char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) return false;
-    return true;
-}
+static bool is_name(const char *text) { return text && *text && strlen(text) <= NAME_MOST && b1i_lab_is_plain(text); }
 
 /* Takes its name and version where the line has them. */
 static b1_status take_names(talk *t, const json_t *line, b1_error *err)
@@ -289,7 +274,8 @@ static void judge_end(talk *t, const b1i_child_end *end)
         REFUSE(t, "failed", "the stack said all its steps and %s", how);
     } else if (t->out->status && !end->ended_here && end->code != 0) {
         b1_error before = t->why;
-        (void)b1i_fail(&t->why, B1_SYSTEM, "%.*s; it %s", whole(before.message, MESSAGE_MOST), before.message, how);
+        (void)b1i_fail(&t->why, B1_SYSTEM, "%.*s; it %s", b1i_lab_whole(before.message, MESSAGE_MOST), before.message,
+                       how);
     }
 }
 
