@@ -47,7 +47,7 @@ static void print_verdict(const json_t *g, const json_t *cells)
         if (sessions > 1) printf(" %d of %.0f", count, sessions);
         before = ", ";
     }
-    if (number(g, "r_floor") > 1 || number(g, "r_ceiling") > B1I_R_MOST) {
+    if (b1i_faster_than_memory(number(g, "r_floor"), number(g, "r_ceiling"))) {
         printf("%sfaster than memory allows", before);
         before = ", ";
     }

@@ -32,6 +32,11 @@ typedef struct b1i_bench_plan {
 } b1i_bench_plan;
 
 #define B1I_R_MOST 1.03 /* of R_ceiling: no memory gives more than it has, and readings scatter */
+/* Whether a step of these two (NaN: not known) read less than it counts, or was not timed whole. */
+static inline bool b1i_faster_than_memory(double r_floor, double r_ceiling)
+{
+    return r_floor > 1 || r_ceiling > B1I_R_MOST;
+}
 
 typedef enum b1i_verdict { b1i_verdict_ok, b1i_verdict_noisy, b1i_verdict_drifting, b1i_verdict_throttled } b1i_verdict;
 /* "ok", "noisy", "drifting", "throttled" */

@@ -23,17 +23,12 @@ b1_status b1i_published_decode(json_t **out, b1_error *err)
     return b1i_fail(err, B1_MEMORY, "not enough memory for the published study");
 }
 
-static bool is(const json_t *row, const char *key, const char *value)
-{
-    return strcmp(b1i_report_word(row, key), value) == 0;
-}
-
 /* The entry of a list of the document that has the name; NULL: none. */
 static const json_t *named(const json_t *document, const char *list, const char *name)
 {
     const json_t *entries = json_object_get(document, list), *entry;
     size_t i;
-    json_array_foreach(entries, i, entry) if (is(entry, "name", name)) return entry;
+    json_array_foreach(entries, i, entry) if (b1i_report_is(entry, "name", name)) return entry;
     return NULL;
 }
 
@@ -50,16 +45,16 @@ bool b1i_decode_launch(const char *executor, const char *launch)
 
 static bool corresponds(const b1i_report_group *g, const json_t *row)
 {
-    return g->t_obs_ms > 0 && is(row, "model", g->model) && b1i_report_number(row, "context") == g->context &&
-           b1i_report_number(row, "batch") == g->batch && is(row, "weights", g->weights) &&
-           b1i_decode_launch(g->executor, b1i_report_word(row, "launch"));
+    return g->t_obs_ms > 0 && b1i_report_is(row, "model", g->model) &&
+           b1i_report_number(row, "context") == g->context && b1i_report_number(row, "batch") == g->batch &&
+           b1i_report_is(row, "weights", g->weights) && b1i_decode_launch(g->executor, b1i_report_word(row, "launch"));
 }
 
 static bool has_model(const json_t *document, const char *model)
 {
     const json_t *rows = json_object_get(document, "rows"), *row;
     size_t i;
-    json_array_foreach(rows, i, row) if (model[0] && is(row, "model", model)) return true;
+    json_array_foreach(rows, i, row) if (model[0] && b1i_report_is(row, "model", model)) return true;
     return false;
 }
 
@@ -83,13 +78,13 @@ static double ours(const b1i_report_group *g, const json_t *row)
                     {"distortion", "distortion"},
                     {"utilisation", "utilisation"},
                     {"host over kernels", "host_over_kernel"}};
-    if (is(row, "quantity", "step")) return g->t_obs_ms;
-    if (is(row, "quantity", "R_floor")) return g->r_floor;
-    if (is(row, "quantity", "floor")) return (g->weight_bytes + g->kv_bytes) / g->peak_gbps / 1e6;
-    if (is(row, "quantity", "bytes of a step")) return (g->weight_bytes + g->kv_bytes) / 1e9;
-    if (is(row, "quantity", "CV within")) return g->cv_within;
+    if (b1i_report_is(row, "quantity", "step")) return g->t_obs_ms;
+    if (b1i_report_is(row, "quantity", "R_floor")) return g->r_floor;
+    if (b1i_report_is(row, "quantity", "floor")) return (g->weight_bytes + g->kv_bytes) / g->peak_gbps / 1e6;
+    if (b1i_report_is(row, "quantity", "bytes of a step")) return (g->weight_bytes + g->kv_bytes) / 1e9;
+    if (b1i_report_is(row, "quantity", "CV within")) return g->cv_within;
     for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
-        if (is(row, "quantity", profiles[i].quantity)) return b1i_report_number(g->profile, profiles[i].key);
+        if (b1i_report_is(row, "quantity", profiles[i].quantity)) return b1i_report_number(g->profile, profiles[i].key);
     return NAN;
 }
 
@@ -106,7 +101,7 @@ static bool told(const b1i_report_run *run, size_t i, const json_t *row)
 static double by_their_bytes(const json_t *document, const b1i_report_group *g, const json_t *row)
 {
     const json_t *sum = named(document, "sums", b1i_report_word(row, "bytes"));
-    if (!is(row, "quantity", "R_floor") && !is(row, "quantity", "utilisation")) return NAN;
+    if (!b1i_report_is(row, "quantity", "R_floor") && !b1i_report_is(row, "quantity", "utilisation")) return NAN;
     return b1i_report_number(sum, "bytes") / g->peak_gbps / 1e6 / g->t_obs_ms;
 }
 
@@ -190,7 +185,7 @@ static bool ab_corresponds(const b1i_report_run *run, const json_t *row)
 {
     const char *a = b1i_report_word(run->analysis, "a"), *b = b1i_report_word(run->analysis, "b");
     double batch = b1i_report_number(run->plan, "a.batch");
-    return run->sort == b1i_report_ab && is(row, "model", b1i_report_word(run->analysis, "model")) &&
+    return run->sort == b1i_report_ab && b1i_report_is(row, "model", b1i_report_word(run->analysis, "model")) &&
            b1i_report_number(row, "context") == b1i_report_number(run->analysis, "context") &&
            b1i_report_number(row, "batch") == (isfinite(batch) ? batch : 1) &&
            (strstr(a, "stream") || strstr(a, "eager")) && (strstr(b, "graph") || strstr(b, "pdl"));
@@ -198,7 +193,7 @@ static bool ab_corresponds(const b1i_report_run *run, const json_t *row)
 
 static void put_ab(beside *b, const b1i_report_run *run, const json_t *row, size_t index)
 {
-    const bool speedup = is(row, "quantity", "speedup");
+    const bool speedup = b1i_report_is(row, "quantity", "speedup");
     double value = b1i_report_number(run->analysis, speedup ? "speedup" : "difference_ms");
     char words[300];
     row_begins(b, run, "analysis.json", row, index);
@@ -229,11 +224,11 @@ static void put_batches(beside *b, const b1i_report_run *run, const json_t *row,
 
 static void put_row(beside *b, const b1i_report_run *runs, size_t count, const json_t *row, size_t index)
 {
-    const bool ab = is(row, "quantity", "speedup") || is(row, "quantity", "difference");
+    const bool ab = b1i_report_is(row, "quantity", "speedup") || b1i_report_is(row, "quantity", "difference");
     for (size_t r = 0; r < count; r++) {
         const b1i_report_run *run = &runs[r];
         if (ab && ab_corresponds(run, row)) put_ab(b, run, row, index);
-        if (is(row, "quantity", "throughput")) put_batches(b, run, row, index);
+        if (b1i_report_is(row, "quantity", "throughput")) put_batches(b, run, row, index);
         for (size_t i = 0; i < run->group_count; i++)
             if (corresponds(&run->groups[i], row) && !told(run, i, row) && isfinite(ours(&run->groups[i], row)))
                 put_group(b, run, &run->groups[i], row, index);
@@ -321,7 +316,7 @@ void b1i_page_decode_attention(b1i_page *page, const b1i_report_run *run, const 
     b1i_page_columns(page, columns, right);
     json_array_foreach(rows, i, row)
     {
-        if (!is(row, "quantity", "attention")) continue;
+        if (!b1i_report_is(row, "quantity", "attention")) continue;
         b1i_html(&page->html, "<tr><th scope=\"row\">%s</th><td>published, %s</td>", b1i_report_word(row, "backend"),
                  b1i_report_word(row, "device"));
         if (json_is_number(json_object_get(row, "value")))

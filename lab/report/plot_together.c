@@ -21,11 +21,6 @@ typedef struct together {
     bool beside; /* a run is of a model that the published study measured */
 } together;
 
-static bool is(const json_t *row, const char *key, const char *value)
-{
-    return strcmp(b1i_report_word(row, key), value) == 0;
-}
-
 static double item(const json_t *list, size_t i)
 {
     const json_t *value = json_array_get(list, i);
@@ -36,7 +31,8 @@ static double peak_of(const together *t, const char *device)
 {
     const json_t *list = json_object_get(t->document, "devices"), *entry;
     size_t i;
-    json_array_foreach(list, i, entry) if (is(entry, "name", device)) return b1i_report_number(entry, "gbps");
+    json_array_foreach(list, i, entry) if (b1i_report_is(entry, "name", device)) return b1i_report_number(entry,
+                                                                                                          "gbps");
     return NAN;
 }
 
@@ -140,9 +136,12 @@ static void put_published_floors(b1i_chart *c, const together *t)
         json_array_foreach(t->published, i, row)
         {
             const json_t *value = json_object_get(row, "value");
-            const bool range = is(row, "quantity", "R_floor range"), bf16 = is(row, "weights", "bf16");
+            const bool range = b1i_report_is(row, "quantity", "R_floor range"),
+                       bf16 = b1i_report_is(row, "weights", "bf16");
             double x = peak_of(t, b1i_report_word(row, "device")), y = b1i_report_number(row, "value");
-            if (!(range || is(row, "quantity", "R_floor")) || !is(row, "launch", launches[k]) || !bf16) continue;
+            if (!(range || b1i_report_is(row, "quantity", "R_floor")) || !b1i_report_is(row, "launch", launches[k]) ||
+                !bf16)
+                continue;
             if (!any)
                 b1i_chart_series(c,
                                  (b1i_look){k ? "published, graphed (by 13.17 GB)"
@@ -204,7 +203,7 @@ static void published_speedups(b1i_chart *c, const together *t)
     {
         char words[120];
         const json_t *interval = json_object_get(row, "interval");
-        if (!is(row, "quantity", "speedup")) continue;
+        if (!b1i_report_is(row, "quantity", "speedup")) continue;
         snprintf(words, sizeof words, "%s at %.0f, batch %.0f, %s", b1i_report_word(row, "device"),
                  b1i_report_number(row, "context"), b1i_report_number(row, "batch"),
                  b1i_report_number(row, "sessions") == 1    ? "1 session"
@@ -260,7 +259,7 @@ static b1_status draw_intervals(const together *t, b1i_plots *plots, b1_error *e
                  b1i_report_number(run->analysis, "sessions"), b1i_report_word(run->analysis, "verdict"));
         b1i_chart_row(&c, words);
         ab_bounds(run, &low, &high);
-        const bool ok = is(run->analysis, "verdict", "ok"), stands = b1i_ab_stands(run);
+        const bool ok = b1i_report_is(run->analysis, "verdict", "ok"), stands = b1i_ab_stands(run);
         const char *title = stands ? "here" : ok ? "here, the interval includes 1" : "here, no headline";
         b1i_chart_mark(&c, (b1i_look){title, ok ? 0 : 1, 0, !stands}, b1i_report_number(run->analysis, "speedup"), low,
                        high);
@@ -284,11 +283,11 @@ static void published_ladder(b1i_chart *c, const together *t)
     json_array_foreach(t->published, i, row)
     {
         const json_t *interval = json_object_get(row, "interval");
-        if (!is(row, "quantity", "speedup") || !is(row, "rig", "ab")) continue;
+        if (!b1i_report_is(row, "quantity", "speedup") || !b1i_report_is(row, "rig", "ab")) continue;
         json_array_foreach(t->published, k, step)
         {
-            if (is(step, "quantity", "step") && is(step, "rig", "ab") && is(step, "launch", "eager") &&
-                is(step, "device", b1i_report_word(row, "device")))
+            if (b1i_report_is(step, "quantity", "step") && b1i_report_is(step, "rig", "ab") &&
+                b1i_report_is(step, "launch", "eager") && b1i_report_is(step, "device", b1i_report_word(row, "device")))
                 b1i_chart_point(c, b1i_report_number(step, "value"), b1i_report_number(row, "value"), item(interval, 0),
                                 item(interval, 1));
         }
@@ -329,7 +328,8 @@ static b1_status draw_ladder(const together *t, b1i_plots *plots, b1_error *err)
 
 static bool published_step(const json_t *row)
 {
-    return is(row, "quantity", "step") && b1i_report_number(row, "batch") == 1 && is(row, "model", "qwen2.5-7b");
+    return b1i_report_is(row, "quantity", "step") && b1i_report_number(row, "batch") == 1 &&
+           b1i_report_is(row, "model", "qwen2.5-7b");
 }
 
 static bool like_published(const b1i_report_group *g)

@@ -79,6 +79,11 @@ const char *b1i_report_word(const json_t *document, const char *path)
     return text ? text : "";
 }
 
+bool b1i_report_is(const json_t *document, const char *path, const char *word)
+{
+    return strcmp(b1i_report_word(document, path), word) == 0;
+}
+
 double b1i_report_number(const json_t *document, const char *path)
 {
     const json_t *value = b1i_report_at(document, path);

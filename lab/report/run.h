@@ -81,6 +81,7 @@ const char *b1i_report_run_device(const b1i_report_run *run);
 const json_t *b1i_report_at(const json_t *document, const char *path);
 const char *b1i_report_string(const json_t *document, const char *path);
 const char *b1i_report_word(const json_t *document, const char *path); /* "" where there is none */
+bool b1i_report_is(const json_t *document, const char *path, const char *word);
 double b1i_report_number(const json_t *document, const char *path);
 
 /* "host single", …; what is timed; and the word for a file's name */

@@ -39,16 +39,16 @@ void b1i_page_group_head(b1i_page *page, const b1i_report_group *g, int columns)
 /* The worst verdict of the group's cells. */
 static const char *verdict_of(const b1i_report_run *run, const b1i_report_group *g)
 {
-    static const char *const order[] = {"throttled", "drifting", "noisy"};
     const json_t *list = json_object_get(run->analysis, "cells"), *cell;
     size_t i;
-    for (int v = 0; v < 3; v++)
-        json_array_foreach(list, i, cell) if (b1i_report_cell_of(g, cell) &&
-                                              strcmp(b1i_report_word(cell, "verdict"), order[v]) == 0) return order[v];
+    for (int v = b1i_verdict_throttled; v > b1i_verdict_ok; v--)
+        json_array_foreach(list, i,
+                           cell) if (b1i_report_cell_of(g, cell) &&
+                                     b1i_report_is(cell, "verdict", b1i_verdict_names[v])) return b1i_verdict_names[v];
     return isfinite(g->t_obs_ms) ? "ok" : "none";
 }
 
-static bool too_fast(const b1i_report_group *g) { return g->r_floor > 1 || g->r_ceiling > B1I_R_MOST; }
+static bool too_fast(const b1i_report_group *g) { return b1i_faster_than_memory(g->r_floor, g->r_ceiling); }
 
 bool b1i_page_group_stands(const b1i_report_run *run, const b1i_report_group *g)
 {
